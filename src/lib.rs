@@ -1,0 +1,13 @@
+//! ringlog: a log broker for bare-metal Linux that speaks the Kafka protocol.
+//!
+//! One CPU core = one shard = one Kafka node: a client that follows ordinary Kafka metadata connects to the core that
+//! owns its partition. Every acknowledged record is on the disk; reads leave the machine without being copied.
+//!
+//! # Floors
+//! A file imports only its own floor and lower ones; `tests/floors.rs` checks it.
+//!
+//! | floor | modules | never |
+//! |---|---|---|
+//! | 0 | [`base`] | async, libc |
+
+pub mod base;
