@@ -1,0 +1,213 @@
+"""The few raw Kafka requests the tests make themselves, each at one old, non-flexible version.
+
+They look at what no client shows: whether a node answers at all, what a group has committed, and how the
+stored batches are compressed. Standard library only.
+"""
+
+import socket
+import struct
+from collections import namedtuple
+
+Batch = namedtuple("Batch", "base last codec producer_id count size")
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+class WireError(Exception):
+    """The other side answered with an error code, or not as the protocol says."""
+
+
+class Reader:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, count):
+        if count < 0 or self.at + count > len(self.data):
+            raise WireError(f"answer ends early: {count} bytes wanted at {self.at} of {len(self.data)}")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def number(self, kind):
+        return struct.unpack(">" + kind, self.take(struct.calcsize(">" + kind)))[0]
+
+    def string(self):
+        count = self.number("h")
+        return None if count < 0 else self.take(count).decode()
+
+    def blob(self):
+        count = self.number("i")
+        return b"" if count < 0 else self.take(count)
+
+    def array(self, item):
+        return [item() for _ in range(self.number("i"))]
+
+
+def string(text):
+    if text is None:
+        return struct.pack(">h", -1)
+    data = text.encode()
+    return struct.pack(">h", len(data)) + data
+
+
+def array(items):
+    return struct.pack(">i", len(items)) + b"".join(items)
+
+
+def address(text):
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+class Connection:
+    """One connection to one node; a request is answered before the next is sent."""
+
+    def __init__(self, host, port, timeout=10.0):
+        self.socket = socket.create_connection((host, port), timeout=timeout)
+        self.correlation = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def ask(self, api_key, version, body):
+        self.correlation += 1
+        frame = struct.pack(">hhi", api_key, version, self.correlation) + string("ringlog-tests") + body
+        self.socket.sendall(struct.pack(">i", len(frame)) + frame)
+        answer = Reader(self.read(struct.unpack(">i", self.read(4))[0]))
+        if answer.number("i") != self.correlation:
+            raise WireError("answer to another request")
+        return answer
+
+    def read(self, count):
+        parts = []
+        while count > 0:
+            part = self.socket.recv(min(count, 1 << 20))
+            if not part:
+                raise WireError("connection closed in the middle of an answer")
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    def api_versions(self):
+        """{api key: (min, max)}, ApiVersions v0."""
+        answer = self.ask(18, 0, b"")
+        expect_no_error(answer.number("h"), "ApiVersions")
+        return dict(answer.array(lambda: (answer.number("h"), (answer.number("h"), answer.number("h")))))
+
+    def metadata(self, topic):
+        """({node: (host, port)}, {partition: leader node}), Metadata v1."""
+        answer = self.ask(3, 1, array([string(topic)]))
+        nodes = {}
+        for _ in range(answer.number("i")):
+            node, host, port, _rack = answer.number("i"), answer.string(), answer.number("i"), answer.string()
+            nodes[node] = (host, port)
+        answer.number("i")
+        leaders = {}
+        for _ in range(answer.number("i")):
+            expect_no_error(answer.number("h"), f"Metadata of {answer.string()}")
+            answer.take(1)
+            for _ in range(answer.number("i")):
+                expect_no_error(answer.number("h"), f"Metadata of a partition of {topic}")
+                partition, leader = answer.number("i"), answer.number("i")
+                answer.array(lambda: answer.number("i"))
+                answer.array(lambda: answer.number("i"))
+                leaders[partition] = leader
+        return nodes, leaders
+
+    def create_topic(self, topic, partitions, configs=()):
+        """CreateTopics v3."""
+        config = array([string(name) + string(value) for name, value in configs])
+        spec = string(topic) + struct.pack(">ih", partitions, 1) + array([]) + config
+        answer = self.ask(19, 3, array([spec]) + struct.pack(">i?", 30000, False))
+        answer.number("i")
+        for _ in range(answer.number("i")):
+            name, code, text = answer.string(), answer.number("h"), answer.string()
+            expect_no_error(code, f"CreateTopics {name}: {text}")
+
+    def coordinator(self, group):
+        """(error, (host, port)), FindCoordinator v1."""
+        answer = self.ask(10, 1, string(group) + b"\0")
+        answer.number("i")
+        code = answer.number("h")
+        answer.string()
+        answer.number("i")
+        return code, (answer.string(), answer.number("i"))
+
+    def committed(self, group, topic, partitions):
+        """{partition: offset, -1 for none}, OffsetFetch v1."""
+        wanted = string(topic) + array([struct.pack(">i", partition) for partition in partitions])
+        answer = self.ask(9, 1, string(group) + array([wanted]))
+        found = {}
+        for _ in range(answer.number("i")):
+            answer.string()
+            for _ in range(answer.number("i")):
+                partition, offset, _metadata = answer.number("i"), answer.number("q"), answer.string()
+                expect_no_error(answer.number("h"), f"OffsetFetch of {group}")
+                found[partition] = offset
+        return found
+
+    def fetch(self, topic, partition, offset):
+        """(high watermark, the batches from that offset), Fetch v4."""
+        body = struct.pack(">iiiib", -1, 500, 1, 64 << 20, 0)
+        body += array([string(topic) + array([struct.pack(">iqi", partition, offset, 16 << 20)])])
+        answer = self.ask(1, 4, body)
+        answer.number("i")
+        high, data = -1, b""
+        for _ in range(answer.number("i")):
+            answer.string()
+            for _ in range(answer.number("i")):
+                answer.number("i")
+                expect_no_error(answer.number("h"), f"Fetch of {topic}-{partition} at {offset}")
+                high = answer.number("q")
+                answer.number("q")
+                answer.array(lambda: answer.take(16))
+                data = answer.blob()
+        return high, list(batches(data))
+
+
+def batches(data):
+    """The headers of the whole record batches in these bytes."""
+    at = 0
+    while at + 61 <= len(data):
+        base, length = struct.unpack_from(">qi", data, at)
+        if at + 12 + length > len(data):
+            return
+        magic = data[at + 16]
+        if magic != 2:
+            raise WireError(f"batch at offset {base} has magic {magic}")
+        attributes, last_delta = struct.unpack_from(">hi", data, at + 21)
+        producer_id = struct.unpack_from(">q", data, at + 43)[0]
+        count = struct.unpack_from(">i", data, at + 57)[0]
+        yield Batch(base, base + last_delta, CODECS[attributes & 7], producer_id, count, length + 12)
+        at += 12 + length
+
+
+def expect_no_error(code, what):
+    if code != 0:
+        raise WireError(f"{what}: error code {code}")
+
+
+def stored_batches(bootstrap, topic, partition):
+    """The header of every batch of a partition, from its leader."""
+    with Connection(*address(bootstrap)) as connection:
+        nodes, leaders = connection.metadata(topic)
+    found, offset = [], 0
+    with Connection(*nodes[leaders[partition]]) as leader:
+        while True:
+            high, part = leader.fetch(topic, partition, offset)
+            if not part:
+                if offset < high:
+                    raise WireError(f"nothing at offset {offset} below the high watermark {high}")
+                return found
+            found += [batch for batch in part if batch.last >= offset]
+            offset = part[-1].last + 1
+
+
+def committed_offsets(bootstrap, group, topic, partitions):
+    """What the group's coordinator has as committed, asked of the coordinator itself."""
+    with Connection(*address(bootstrap)) as connection:
+        code, place = connection.coordinator(group)
+    expect_no_error(code, f"FindCoordinator of {group}")
+    with Connection(*place) as coordinator:
+        return coordinator.committed(group, topic, partitions)
