@@ -9,5 +9,7 @@
 //! | floor | modules | never |
 //! |---|---|---|
 //! | 0 | [`base`] | async, libc |
+//! | 1 | [`wire`] | async, files |
 
 pub mod base;
+pub mod wire;

@@ -1,0 +1,35 @@
+//! OffsetDelete: forgets kept offsets of a group (KIP-496). v0 alone, never flexible.
+
+use crate::wire::{Str, wire_message};
+
+wire_message! {
+    request OffsetDeleteRequest, key 47, versions "0" {
+        group_id: Str, "0+";
+        topics: Vec<OffsetDeleteRequestTopic>, "0+";
+    }
+
+    struct OffsetDeleteRequestTopic {
+        name: Str, "0+";
+        partitions: Vec<OffsetDeleteRequestPartition>, "0+";
+    }
+
+    struct OffsetDeleteRequestPartition {
+        partition_index: i32, "0+";
+    }
+
+    response OffsetDeleteResponse, key 47, versions "0" {
+        error_code: i16, "0+";
+        throttle_time_ms: i32, "0+", ignorable;
+        topics: Vec<OffsetDeleteResponseTopic>, "0+";
+    }
+
+    struct OffsetDeleteResponseTopic {
+        name: Str, "0+";
+        partitions: Vec<OffsetDeleteResponsePartition>, "0+";
+    }
+
+    struct OffsetDeleteResponsePartition {
+        partition_index: i32, "0+";
+        error_code: i16, "0+";
+    }
+}
