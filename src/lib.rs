@@ -9,7 +9,8 @@
 //! | floor | modules | never |
 //! |---|---|---|
 //! | 0 | [`base`] | async, libc |
-//! | 1 | [`wire`] | async, files |
+//! | 1 | [`record`], [`wire`] | async, files |
 
 pub mod base;
+pub mod record;
 pub mod wire;

@@ -17,6 +17,10 @@ pub const DECOMPRESSED_BYTES_MAX: usize = 64 << 20;
 pub const DECOMPRESSED_RATIO_MAX: usize = 2_000;
 /// Up to this size the ratio is not looked at.
 pub const DECOMPRESSED_FREE_BYTES: usize = 16 << 20;
+/// Records of one refused batch that are named with their error; the message still counts all.
+pub const RECORD_ERRORS_MAX: usize = 1_000;
+/// Idempotent producers one partition remembers; the one heard of longest ago gives way.
+pub const PRODUCERS_PER_PARTITION_MAX: usize = 10_000;
 /// Bytes of a fetch answer (`fetch.max.bytes`).
 pub const FETCH_BYTES_MAX: usize = 57_671_680;
 /// Bytes appended to one partition and not yet durable.
