@@ -10,7 +10,9 @@
 //! |---|---|---|
 //! | 0 | [`base`] | async, libc |
 //! | 1 | [`record`], [`wire`] | async, files |
+//! | 4 | [`io`]: the only user of glommio, io-uring, libc and `unsafe` | anything Kafka |
 
 pub mod base;
+pub mod io;
 pub mod record;
 pub mod wire;

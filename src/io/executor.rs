@@ -1,0 +1,193 @@
+//! The executor of a shard: a pinned thread with its glommio executor, companion ring and doorbell; tasks and sleeping.
+//! One per core, started by `run_shard`; everything inside is `!Send`.
+//! Always: a shard with nothing to do sleeps in the kernel and uses no CPU; whatever completes or rings wakes it at once.
+//! What runs on it is decided above.
+
+use std::future::Future;
+use std::io;
+use std::task::Poll;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use glommio::{LocalExecutorBuilder, Placement};
+
+use super::clock;
+use super::doorbell::{self, Doorbell};
+use super::ring::{self, RING_DEPTH, Ring};
+use crate::base::MonoNs;
+
+/// A task of this shard; dropping it cancels it.
+pub struct Task<T>(glommio::Task<T>);
+
+/// A shard's thread.
+pub struct ShardHandle<T>(JoinHandle<io::Result<T>>);
+
+/// How long tasks run before the executor looks for completions and timers.
+const TURN: Duration = Duration::from_micros(500);
+
+/// glommio's own rings carry an eventfd read and timers only.
+const GLOMMIO_RING_DEPTH: usize = 64;
+
+/// Cores this process may run on.
+pub fn available_cores() -> Vec<usize> {
+    let mut set = empty_cpu_set();
+    // SAFETY: the kernel fills a set of the size that is given. Run by `executor::tests`.
+    let result = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) };
+    if result != 0 {
+        return vec![0];
+    }
+    (0..libc::CPU_SETSIZE as usize)
+        // SAFETY: `core` is below CPU_SETSIZE. Run by `executor::tests`.
+        .filter(|&core| unsafe { libc::CPU_ISSET(core, &set) })
+        .collect()
+}
+
+/// Takes back the pinning that a thread inherits from the shard that started it.
+pub(super) fn allow_all_cores() {
+    let mut set = empty_cpu_set();
+    for core in 0..libc::CPU_SETSIZE as usize {
+        // SAFETY: `core` is below CPU_SETSIZE. Run by `blocking::tests`.
+        unsafe { libc::CPU_SET(core, &mut set) };
+    }
+    // SAFETY: the kernel reads a set of the size that is given. Cores that are not ours are left out by the kernel;
+    // if it refuses, the thread stays where it is. Run by `blocking::tests`.
+    unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) };
+}
+
+fn empty_cpu_set() -> libc::cpu_set_t {
+    // SAFETY: a cpu_set_t is an array of integers, all zero is the empty set. Run by `executor::tests`.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Starts a thread named `name`, pinned to `core` (`None`: not pinned, for tests), that runs `main` to its end.
+/// Other tasks of the shard are dropped when `main` returns.
+pub fn run_shard<F, Fut, T>(core: Option<usize>, name: &str, main: F) -> io::Result<ShardHandle<T>>
+where
+    F: FnOnce() -> Fut + Send + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: Send + 'static,
+{
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || run_here(core, main))
+        .map(ShardHandle)
+}
+
+fn run_here<F, Fut, T>(core: Option<usize>, main: F) -> io::Result<T>
+where
+    F: FnOnce() -> Fut,
+    Fut: Future<Output = T> + 'static,
+    T: 'static,
+{
+    let placement = core.map_or(Placement::Unbound, Placement::Fixed);
+    let executor = LocalExecutorBuilder::new(placement)
+        .preempt_timer(TURN)
+        .ring_depth(GLOMMIO_RING_DEPTH)
+        .io_memory(0)
+        .make()
+        .map_err(|error| io::Error::other(error.to_string()))?;
+    let ring = Ring::new(RING_DEPTH)?;
+    let bell = Doorbell::new()?;
+    ring.install();
+    doorbell::install(bell);
+    let result = executor.run(run_main(ring.clone(), main));
+    ring.close();
+    doorbell::uninstall();
+    Ok(result)
+}
+
+async fn run_main<F, Fut, T>(ring: Ring, main: F) -> T
+where
+    F: FnOnce() -> Fut,
+    Fut: Future<Output = T>,
+{
+    let submitter = spawn(ring.clone().submit_loop());
+    let bell = spawn(doorbell::listen());
+    let reaper = spawn(async move {
+        if let Err(error) = ring::reap_loop(ring).await {
+            panic!("the completion eventfd of the shard cannot be read: {error}");
+        }
+    });
+    let result = main().await;
+    drop((submitter, bell, reaper));
+    result
+}
+
+impl<T> ShardHandle<T> {
+    /// Waits for the end of the shard.
+    pub fn join(self) -> io::Result<T> {
+        self.0
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// Puts a task behind those that are ready; it does not run before the caller awaits.
+pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> Task<T> {
+    let queue = glommio::executor().current_task_queue();
+    let task = glommio::spawn_local_into(future, queue).expect("the current queue exists");
+    Task(task)
+}
+
+/// A task that nobody waits for.
+pub fn spawn_detached(future: impl Future<Output = ()> + 'static) {
+    spawn(future).detach();
+}
+
+impl<T: 'static> Task<T> {
+    /// Lets it run to its end unseen.
+    pub fn detach(self) {
+        self.0.detach();
+    }
+
+    /// Stops it at its next await and drops what it holds; gives the result if it was done already.
+    pub async fn cancel(self) -> Option<T> {
+        self.0.cancel().await
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = T;
+
+    fn poll(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> Poll<Self::Output> {
+        std::pin::Pin::new(&mut self.0).poll(cx)
+    }
+}
+
+/// Waits until the monotonic clock has reached `deadline`.
+pub async fn sleep_until(deadline: MonoNs) {
+    let wait = clock::until(deadline);
+    if !wait.is_zero() {
+        glommio::timer::sleep(wait).await;
+    }
+}
+
+/// Waits for `duration`.
+pub async fn sleep(duration: Duration) {
+    glommio::timer::sleep(duration).await;
+}
+
+/// Lets the tasks that are ready go first.
+pub async fn yield_now() {
+    futures_lite::future::yield_now().await;
+}
+
+/// For long loops without another await: yields when the turn is used up.
+pub async fn yield_if_needed() {
+    glommio::yield_if_needed().await;
+}
+
+/// `future`, or `None` when `deadline` comes first (and the future is dropped).
+pub async fn until<T>(deadline: MonoNs, future: impl Future<Output = T>) -> Option<T> {
+    futures_lite::future::or(async { Some(future.await) }, async {
+        sleep_until(deadline).await;
+        None
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,490 @@
+//! Files: a segment file that is written by whole blocks, and small files that are read or replaced whole.
+//! A `SegmentFile` is owned by what drives one partition on its shard; all calls go through the shard's ring.
+//! Always: a write that returned is on stable media; an error is final for the caller, nothing is tried again; the same
+//! descriptor is used from the first write to the last sync.
+//! What is in the blocks is `image`'s; what an error does to a partition is decided above.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+
+use super::arena::Pinned;
+use super::ring::{Memory, Ring};
+use super::{blocking, sys};
+use crate::base::limits::BLOCK_BYTES;
+
+/// What went wrong with a file, for a person and for the decision what to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StorageError {
+    pub path: PathBuf,
+    /// What was tried: "open", "write", ...
+    pub operation: &'static str,
+    /// `libc::E...`; 0 for what has none, such as a file that is shorter than it must be.
+    pub errno: i32,
+    pub detail: String,
+}
+
+/// How a segment file is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WriteMode {
+    /// O_DIRECT and O_DSYNC: past the page cache.
+    #[default]
+    Direct,
+    /// Through the page cache, then fdatasync: for file systems without O_DIRECT.
+    Buffered,
+}
+
+/// One segment file, open for reading and writing.
+#[derive(Clone)]
+pub struct SegmentFile {
+    fd: Rc<OwnedFd>,
+    path: Rc<Path>,
+    mode: WriteMode,
+}
+
+const BLOCK: u64 = BLOCK_BYTES;
+/// Zeroes are written in pieces of this size.
+const ZEROES_BYTES: usize = 1 << 20;
+/// Files that are read whole are not larger.
+const WHOLE_FILE_BYTES_MAX: u64 = 1 << 30;
+
+impl SegmentFile {
+    /// Opens a file that is there.
+    pub async fn open(path: &Path, mode: WriteMode) -> Result<SegmentFile, StorageError> {
+        Self::open_with(path, mode, 0).await
+    }
+
+    /// Makes a file that is not there yet, and makes its name durable.
+    pub async fn create(path: &Path, mode: WriteMode) -> Result<SegmentFile, StorageError> {
+        let file = Self::open_with(path, mode, libc::O_CREAT | libc::O_EXCL).await?;
+        sync_dir(parent(path)).await?;
+        Ok(file)
+    }
+
+    async fn open_with(
+        path: &Path,
+        mode: WriteMode,
+        more: i32,
+    ) -> Result<SegmentFile, StorageError> {
+        let how = match mode {
+            WriteMode::Direct => libc::O_DIRECT | DSYNC,
+            WriteMode::Buffered => 0,
+        };
+        let fd = open(path, libc::O_RDWR | how | more).await?;
+        Ok(SegmentFile {
+            fd: Rc::new(fd),
+            path: path.into(),
+            mode,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn mode(&self) -> WriteMode {
+        self.mode
+    }
+
+    /// The same file under another name, after a rename.
+    #[must_use]
+    pub fn renamed(&self, path: &Path) -> SegmentFile {
+        SegmentFile {
+            path: path.into(),
+            ..self.clone()
+        }
+    }
+
+    /// Size in bytes.
+    pub fn size(&self) -> Result<u64, StorageError> {
+        file_size(&self.fd).map_err(self.error("stat"))
+    }
+
+    /// Writes `sources` one behind the other from `position`, whole blocks; durable when it returns.
+    pub async fn write_blocks(
+        &self,
+        position: u64,
+        sources: SmallVec<[Pinned; 2]>,
+    ) -> Result<(), StorageError> {
+        assert_blocks(position, &sources);
+        let ring = Ring::current();
+        let mut at = position;
+        let mut left = sources;
+        while !left.is_empty() {
+            let op = if let [source] = &left[..] {
+                ring.write_arena(&self.fd, at, source.clone())
+            } else {
+                ring.write_arena_vec(&self.fd, at, left.clone())
+            };
+            let (result, _) = op.await;
+            let written = result.map_err(self.error("write"))? as usize;
+            if written == 0 {
+                return Err(self.short("write", at));
+            }
+            at += written as u64;
+            advance(&mut left, written);
+        }
+        match self.mode {
+            WriteMode::Direct => Ok(()),
+            WriteMode::Buffered => self.sync().await,
+        }
+    }
+
+    /// Reads into `target` from `position` (a multiple of the block), until it is full or the file ends; gives the bytes read.
+    /// Nobody may look at `target` meanwhile.
+    pub async fn read_blocks(&self, position: u64, target: Pinned) -> Result<usize, StorageError> {
+        assert_blocks(position, std::slice::from_ref(&target));
+        let ring = Ring::current();
+        let mut filled = 0;
+        while filled < target.len() {
+            let part = target.part(filled, target.len() - filled);
+            let (result, _) = ring
+                .read_arena(&self.fd, position + filled as u64, part)
+                .await;
+            let count = result.map_err(self.error("read"))? as usize;
+            filled += count;
+            // A count that is no multiple of the block is the end of the file, and can't be read on from with O_DIRECT.
+            if count == 0 || !(count as u64).is_multiple_of(BLOCK) {
+                break;
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Sets blocks of the disk aside for `from..to` and makes the file at least `to` long; what is new reads as zero.
+    pub async fn preallocate(&self, from: u64, to: u64) -> Result<(), StorageError> {
+        if to <= from {
+            return Ok(());
+        }
+        let result = Ring::current()
+            .fallocate(&self.fd, 0, from, to - from)
+            .await;
+        match result.map_err(|error| (error.raw_os_error(), error)) {
+            Ok(()) => {}
+            // A file system without it: the blocks come with the writes. The size does not matter to who reads.
+            Err((Some(libc::EOPNOTSUPP), _)) => return Ok(()),
+            Err((_, error)) => return Err(self.error("fallocate")(error)),
+        }
+        self.sync().await
+    }
+
+    /// Writes zeroes over `from..to` (whole blocks), so that later writes there change no metadata of the file system.
+    pub async fn write_zeros(
+        &self,
+        from: u64,
+        to: u64,
+        zeroes: &Zeroes,
+    ) -> Result<(), StorageError> {
+        let mut at = from;
+        while at < to {
+            let len = (to - at).min(ZEROES_BYTES as u64) as usize;
+            let source = zeroes.0.part(0, len);
+            self.write_blocks(at, SmallVec::from_iter([source])).await?;
+            at += len as u64;
+        }
+        Ok(())
+    }
+
+    /// Cuts the file (or makes it longer) to `size` bytes; durable when it returns.
+    pub async fn truncate_and_sync(&self, size: u64) -> Result<(), StorageError> {
+        let fd = self.fd.clone();
+        // Not every kernel has the opcode (6.9), and it is a rare thing.
+        let copy = fd.try_clone().map_err(self.error("truncate"))?;
+        blocking::run(move || {
+            // SAFETY: no memory is involved, the descriptor is open. Run by `file::tests`.
+            sys::check(unsafe { libc::ftruncate(copy.as_raw_fd(), size as libc::off_t) })
+        })
+        .await
+        .map_err(self.error("truncate"))?;
+        self.sync().await
+    }
+
+    /// fdatasync; an error is final.
+    pub async fn sync(&self) -> Result<(), StorageError> {
+        sync(&self.fd, false).await.map_err(self.error("sync"))
+    }
+
+    fn error(&self, operation: &'static str) -> impl FnOnce(io::Error) -> StorageError {
+        let path = self.path.clone();
+        move |error| StorageError::new(&path, operation, &error)
+    }
+
+    fn short(&self, operation: &'static str, position: u64) -> StorageError {
+        StorageError {
+            path: self.path.to_path_buf(),
+            operation,
+            errno: 0,
+            detail: format!("no progress at byte {position}"),
+        }
+    }
+}
+
+/// Zeroed arena memory to write from; one per shard is enough.
+pub struct Zeroes(Pinned);
+
+impl Zeroes {
+    /// `None`: no room in the arena.
+    pub fn new(arena: &super::arena::Arena) -> Option<Zeroes> {
+        let extent = arena.allocate(ZEROES_BYTES)?;
+        extent.zero(0, ZEROES_BYTES);
+        Some(Zeroes(extent.pin(0, ZEROES_BYTES)))
+    }
+}
+
+/// Reads a whole file; `None` if there is none.
+pub async fn read_file(path: &Path) -> Result<Option<Vec<u8>>, StorageError> {
+    let fd = match open(path, libc::O_RDONLY).await {
+        Ok(fd) => Rc::new(fd),
+        Err(error) if error.errno == libc::ENOENT => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let error = |operation| move |error: io::Error| StorageError::new(path, operation, &error);
+    let size = file_size(&fd).map_err(error("stat"))?;
+    if size > WHOLE_FILE_BYTES_MAX {
+        return Err(StorageError {
+            path: path.to_owned(),
+            operation: "read",
+            errno: libc::EFBIG,
+            detail: format!("{size} bytes are too many to read at once"),
+        });
+    }
+    // One byte more: the end is seen without another read if the size is right.
+    let mut bytes = vec![0; size as usize + 1];
+    let mut filled = 0;
+    loop {
+        if filled == bytes.len() {
+            bytes.resize(filled * 2, 0);
+        }
+        let op = Ring::current().read_heap(&fd, filled as u64, bytes, filled);
+        let (result, memory) = op.await;
+        bytes = heap(memory);
+        let count = result.map_err(error("read"))? as usize;
+        if count == 0 {
+            break;
+        }
+        filled += count;
+    }
+    bytes.truncate(filled);
+    Ok(Some(bytes))
+}
+
+/// Replaces a file by `bytes`: a crash leaves the old one or the new one, whole. Durable when it returns.
+pub async fn write_file_atomically(path: &Path, bytes: Vec<u8>) -> Result<(), StorageError> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = PathBuf::from(temporary);
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+    let fd = Rc::new(open(&temporary, flags).await?);
+    let path_of_error = &temporary;
+    let error =
+        |operation| move |error: io::Error| StorageError::new(path_of_error, operation, &error);
+    let (mut bytes, mut written) = (bytes, 0);
+    while written < bytes.len() {
+        let op = Ring::current().write_heap(&fd, written as u64, bytes, written);
+        let (result, memory) = op.await;
+        bytes = heap(memory);
+        let count = result.map_err(error("write"))? as usize;
+        if count == 0 {
+            return Err(error("write")(io::ErrorKind::WriteZero.into()));
+        }
+        written += count;
+    }
+    sync(&fd, false).await.map_err(error("sync"))?;
+    drop(fd);
+    rename(&temporary, path).await
+}
+
+/// Renames a file (over another, if there is one) and makes it durable. Both names are in the same directory.
+pub async fn rename(from: &Path, to: &Path) -> Result<(), StorageError> {
+    let error = |error: io::Error| StorageError::new(from, "rename", &error);
+    let (old, new) = (
+        sys::c_path(from).map_err(error)?,
+        sys::c_path(to).map_err(error)?,
+    );
+    Ring::current().rename(old, new).await.map_err(error)?;
+    sync_dir(parent(to)).await
+}
+
+/// Removes the name of a file and makes that durable; it's no error if there is none.
+pub async fn delete(path: &Path) -> Result<(), StorageError> {
+    let error = |error: io::Error| StorageError::new(path, "delete", &error);
+    let name = sys::c_path(path).map_err(error)?;
+    match Ring::current().unlink(name).await {
+        Err(gone) if gone.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+        result => result.map_err(error)?,
+    }
+    sync_dir(parent(path)).await
+}
+
+/// Makes the names in a directory durable.
+pub async fn sync_dir(path: &Path) -> Result<(), StorageError> {
+    let fd = Rc::new(open(path, libc::O_RDONLY | libc::O_DIRECTORY).await?);
+    sync(&fd, true)
+        .await
+        .map_err(|error| StorageError::new(path, "sync directory", &error))
+}
+
+/// Makes a directory (and those above it) and makes its name durable; no error if it is there.
+pub async fn create_dir(path: &Path) -> Result<(), StorageError> {
+    let wanted = path.to_owned();
+    blocking::run(move || std::fs::create_dir_all(wanted))
+        .await
+        .map_err(|error| StorageError::new(path, "make directory", &error))?;
+    sync_dir(parent(path)).await
+}
+
+/// Removes a directory with all that is in it and makes that durable; no error if there is none.
+pub async fn delete_dir(path: &Path) -> Result<(), StorageError> {
+    let wanted = path.to_owned();
+    let result = blocking::run(move || std::fs::remove_dir_all(wanted)).await;
+    match result {
+        Err(gone) if gone.kind() == io::ErrorKind::NotFound => return Ok(()),
+        result => result.map_err(|error| StorageError::new(path, "delete directory", &error))?,
+    }
+    sync_dir(parent(path)).await
+}
+
+/// One name in a directory.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct DirEntry {
+    pub name: String,
+    pub is_dir: bool,
+    pub size: u64,
+}
+
+/// The names in a directory, sorted; names that are not UTF-8 are left out, they are none of ours.
+pub async fn read_dir(path: &Path) -> Result<Vec<DirEntry>, StorageError> {
+    let wanted = path.to_owned();
+    blocking::run(move || list(&wanted))
+        .await
+        .map_err(|error| StorageError::new(path, "read directory", &error))
+}
+
+fn list(path: &Path) -> io::Result<Vec<DirEntry>> {
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        let metadata = match entry.metadata() {
+            Ok(metadata) => metadata,
+            // It was removed since it was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        if let Ok(name) = entry.file_name().into_string() {
+            entries.push(DirEntry {
+                name,
+                is_dir: metadata.is_dir(),
+                size: metadata.len(),
+            });
+        }
+    }
+    entries.sort();
+    Ok(entries)
+}
+
+async fn open(path: &Path, flags: i32) -> Result<OwnedFd, StorageError> {
+    let error = |error: io::Error| StorageError::new(path, "open", &error);
+    let name = sys::c_path(path).map_err(error)?;
+    Ring::current()
+        .open(name, flags | libc::O_CLOEXEC, 0o640)
+        .await
+        .map_err(error)
+}
+
+/// fdatasync, or fsync with `metadata`.
+async fn sync(fd: &Rc<OwnedFd>, metadata: bool) -> io::Result<()> {
+    if cfg!(feature = "unsafe-no-fsync") {
+        return Ok(());
+    }
+    Ring::current().sync(fd, metadata).await
+}
+
+/// Left out only to prove that the power-cut test notices.
+const DSYNC: i32 = if cfg!(feature = "unsafe-no-fsync") {
+    0
+} else {
+    libc::O_DSYNC
+};
+
+fn file_size(fd: &OwnedFd) -> io::Result<u64> {
+    // SAFETY: an all-zero stat is a value of the type. Run by `file::tests`.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel fills the structure it is given. Run by `file::tests`.
+    sys::check(unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) })?;
+    Ok(stat.st_size as u64)
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Leaves out the first `count` bytes.
+fn advance(sources: &mut SmallVec<[Pinned; 2]>, mut count: usize) {
+    while count > 0 {
+        let first = sources
+            .first_mut()
+            .expect("no more is written than was given");
+        if count < first.len() {
+            *first = first.part(count, first.len() - count);
+            return;
+        }
+        count -= first.len();
+        sources.remove(0);
+    }
+}
+
+fn assert_blocks(position: u64, sources: &[Pinned]) {
+    assert!(
+        position.is_multiple_of(BLOCK),
+        "{position} is inside a block"
+    );
+    for source in sources {
+        assert!(
+            (source.len() as u64).is_multiple_of(BLOCK)
+                && (source.address() as u64).is_multiple_of(BLOCK),
+            "{source:?} is not whole blocks"
+        );
+    }
+}
+
+fn heap(memory: Memory) -> Vec<u8> {
+    match memory {
+        Memory::Heap(bytes) => bytes,
+        _ => unreachable!("a slot gives back the memory it was given"),
+    }
+}
+
+impl StorageError {
+    pub fn new(path: &Path, operation: &'static str, error: &io::Error) -> StorageError {
+        StorageError {
+            path: path.to_owned(),
+            operation,
+            errno: error.raw_os_error().unwrap_or(0),
+            detail: error.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} of {} failed: {}",
+            self.operation,
+            self.path.display(),
+            self.detail
+        )
+    }
+}
+
+impl std::error::Error for StorageError {}
+
+#[cfg(test)]
+mod tests;
