@@ -21,6 +21,8 @@ pub enum DecodeReason {
     Varint,
     /// A length or count below -1.
     NegativeLength { length: i32 },
+    /// More bytes than a string may have.
+    StringTooLong { length: usize },
     /// Null where this version allows none.
     Null,
     /// More array elements than one request may have.
@@ -61,6 +63,7 @@ impl fmt::Display for DecodeError {
             }
             DecodeReason::Varint => f.write_str("varint is too long or too large"),
             DecodeReason::NegativeLength { length } => write!(f, "length {length}"),
+            DecodeReason::StringTooLong { length } => write!(f, "a string of {length} bytes"),
             DecodeReason::Null => f.write_str("null where none is allowed"),
             DecodeReason::TooManyElements { count, left } => {
                 write!(f, "{count} array elements, {left} more are allowed")

@@ -19,7 +19,7 @@ wire_message! {
         request_api_version: i16, "0+";
         correlation_id: i32, "0+";
         /// Never compact: a broker must read it before it knows the version (KIP-511).
-        client_id: Option<Str>, "1+", nullable "1+", ignorable, inflexible;
+        client_id: Option<Str>, "1+", nullable "1+", inflexible;
     }
 
     header ResponseHeader, versions "0-1", flexible "1+" {

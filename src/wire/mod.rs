@@ -20,6 +20,7 @@
 //! | `macros` | `wire_message!`, the form of a declaration |
 //! | `field`, `message` | how types of fields and whole messages are encoded |
 //! | `reader`, `writer`, `text` | primitives, bounds, strings |
+//! | [`produce_head`] | a Produce request while it arrives |
 //! | [`apis`], `header` | what is served in which versions, headers and frames |
 //! | [`schema`] | declarations as constants, for the codec and its tests |
 
@@ -30,6 +31,7 @@ mod header;
 mod macros;
 mod message;
 pub mod messages;
+pub mod produce_head;
 mod reader;
 pub mod schema;
 mod text;

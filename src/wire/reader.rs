@@ -181,9 +181,13 @@ impl Reader {
         Ok((self.uvarint()? as usize).checked_sub(1))
     }
 
+    /// A string of at most [`STRING_BYTES_MAX`] bytes, also where its length has room for more (as in Kafka).
     pub fn string(&mut self, flexible: bool) -> Result<Option<Str>> {
         match self.string_length(flexible)? {
             None => Ok(None),
+            Some(length) if length > STRING_BYTES_MAX => {
+                Err(DecodeError::new(DecodeReason::StringTooLong { length }))
+            }
             Some(length) => Ok(Some(Str::from_utf8_lossy(self.slice(length)?))),
         }
     }
@@ -250,7 +254,10 @@ impl Reader {
     }
 }
 
-fn length_or_null(length: i32) -> Result<Option<usize>> {
+/// The longest string of the protocol.
+pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
+
+pub(super) fn length_or_null(length: i32) -> Result<Option<usize>> {
     match length {
         -1 => Ok(None),
         0.. => Ok(Some(length as usize)),
@@ -342,8 +349,15 @@ mod tests {
             reason(reader(&compact_max).array_count(true, 1)),
             DecodeReason::Truncated { .. }
         ));
-        assert!(matches!(
+        assert_eq!(
             reason(reader(&compact_max).string(true)),
+            DecodeReason::StringTooLong {
+                length: u32::MAX as usize - 1
+            }
+        );
+        let past_the_end = [0xff, 0x01];
+        assert!(matches!(
+            reason(reader(&past_the_end).string(true)),
             DecodeReason::Truncated { .. }
         ));
         // 3 elements of 4 bytes don't fit in 11 bytes.

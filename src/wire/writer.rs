@@ -134,21 +134,24 @@ impl Writer {
         self.uvarlong((value << 1 ^ value >> 63) as u64);
     }
 
-    /// The length in front of a string; `None` is null.
+    /// The length in front of a string, at most `STRING_BYTES_MAX` in either form; `None` is null.
     pub fn string_length(
         &mut self,
         length: Option<usize>,
         flexible: bool,
     ) -> Result<(), EncodeError> {
-        if flexible {
-            return self.compact_length(length);
-        }
-        match length {
-            None => self.i16(-1),
-            Some(length) => match i16::try_from(length) {
-                Ok(length) => self.i16(length),
-                Err(_) => return Err(too_long(length)),
-            },
+        let Some(length) = length else {
+            if flexible {
+                self.uvarint(0);
+            } else {
+                self.i16(-1);
+            }
+            return Ok(());
+        };
+        match i16::try_from(length) {
+            Ok(_) if flexible => self.uvarint(length as u32 + 1),
+            Ok(length) => self.i16(length),
+            Err(_) => return Err(too_long(length)),
         }
         Ok(())
     }
@@ -243,18 +246,16 @@ mod tests {
 
     #[test]
     fn a_string_longer_than_its_length_field_is_refused() {
-        let mut writer = Writer::new();
-        let error = writer.string_length(Some(32_768), false);
-        assert!(matches!(
-            error,
-            Err(EncodeError {
-                reason: EncodeReason::TooLong { length: 32_768 },
-                ..
-            })
-        ));
-        writer
-            .string_length(Some(32_768), true)
-            .expect("a compact length has room");
+        for flexible in [false, true] {
+            let error = Writer::new().string_length(Some(32_768), flexible);
+            assert!(matches!(
+                error,
+                Err(EncodeError {
+                    reason: EncodeReason::TooLong { length: 32_768 },
+                    ..
+                })
+            ));
+        }
     }
 
     #[test]
