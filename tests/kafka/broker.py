@@ -42,14 +42,20 @@ def ringlog_binary():
     return str(target / "release" / "ringlog")
 
 
+handed_out = set()  # first ports this process gave to a broker, which may not listen yet
+
+
 def free_ports(count):
     """The first of `count` consecutive ports nobody listens on."""
     for first in random.sample(range(19100, 19990, 10), 89):
+        if first in handed_out:
+            continue
         with contextlib.ExitStack() as held:
             try:
                 for port in range(first, first + count):
                     probe = held.enter_context(socket.socket())
                     probe.bind(("127.0.0.1", port))
+                handed_out.add(first)
                 return first
             except OSError:
                 continue

@@ -125,6 +125,14 @@ class Connection:
             name, code, text = answer.string(), answer.number("h"), answer.string()
             expect_no_error(code, f"CreateTopics {name}: {text}")
 
+    def end_offset(self, topic, partition):
+        """The high watermark, ListOffsets v1."""
+        answer = self.ask(2, 1, struct.pack(">i", -1) + array([string(topic) + array([struct.pack(">iq", partition, -1)])]))
+        answer.take(4 + 2 + len(topic.encode()) + 4 + 4)
+        expect_no_error(answer.number("h"), f"ListOffsets of {topic}-{partition}")
+        answer.number("q")
+        return answer.number("q")
+
     def coordinator(self, group):
         """(error, (host, port)), FindCoordinator v1."""
         answer = self.ask(10, 1, string(group) + b"\0")
@@ -202,6 +210,8 @@ def stored_batches(bootstrap, topic, partition):
                 return found
             found += [batch for batch in part if batch.last >= offset]
             offset = part[-1].last + 1
+            if offset >= high:
+                return found
 
 
 def committed_offsets(bootstrap, group, topic, partitions):
