@@ -290,7 +290,7 @@ fn bombs_are_too_large_and_cost_no_memory() {
 
 #[test]
 fn records_larger_than_the_window_are_walked_field_by_field() {
-    let value: Vec<u8> = (0..200_000u32).map(|i| (i * 31 >> 3) as u8).collect();
+    let value: Vec<u8> = (0..200_000u32).map(|i| ((i * 31) >> 3) as u8).collect();
     for codec in Compression::ALL {
         let mut builder = BatchBuilder::new().compressed(codec, Levels::default());
         let headers: Vec<_> = (0..20)
