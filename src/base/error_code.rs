@@ -50,6 +50,8 @@ impl ErrorCode {
     }
 }
 
+// The variants come from the table, so none of them can carry `#[default]`.
+#[allow(clippy::derivable_impls)]
 impl Default for ErrorCode {
     fn default() -> Self {
         ErrorCode::None
