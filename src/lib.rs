@@ -10,10 +10,11 @@
 //! |---|---|---|
 //! | 0 | [`base`] | async, libc |
 //! | 1 | [`record`], [`wire`] | async, files |
-//! | 2 | [`log`], [`metadata`], [`producer`] | async, files, clocks, randomness, each other |
+//! | 2 | [`group`], [`log`], [`metadata`], [`producer`] | async, files, clocks, randomness, each other |
 //! | 4 | [`io`]: the only user of glommio, io-uring, libc and `unsafe` | anything Kafka |
 
 pub mod base;
+pub mod group;
 pub mod io;
 pub mod log;
 pub mod metadata;
