@@ -11,6 +11,7 @@
 //! | 0 | [`base`] | async, libc |
 //! | 1 | [`record`], [`wire`] | async, files |
 //! | 2 | [`group`], [`log`], [`metadata`], [`producer`] | async, files, clocks, randomness, each other |
+//! | 3 | [`partition`] | as floor 2 |
 //! | 4 | [`io`]: the only user of glommio, io-uring, libc and `unsafe` | anything Kafka |
 
 pub mod base;
@@ -18,6 +19,7 @@ pub mod group;
 pub mod io;
 pub mod log;
 pub mod metadata;
+pub mod partition;
 pub mod producer;
 pub mod record;
 pub mod wire;

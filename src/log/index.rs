@@ -33,6 +33,10 @@ impl OffsetIndex {
         self.entries.len() as u64 * OFFSET_ENTRY_BYTES as u64
     }
 
+    pub fn heap_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<OffsetEntry>()
+    }
+
     /// The last entry at or before `relative`.
     pub fn lookup(&self, relative: u32) -> Option<OffsetEntry> {
         let after = self.entries.partition_point(|e| e.relative <= relative);
@@ -139,6 +143,10 @@ impl TimeIndex {
 
     pub fn bytes(&self) -> u64 {
         self.entries.len() as u64 * TIME_ENTRY_BYTES as u64
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<TimeEntry>()
     }
 
     /// The last entry with a timestamp at or below `timestamp`.

@@ -34,6 +34,7 @@ pub struct Log {
     /// Log start of the last checkpoint known to be on the disk.
     pub(super) checkpointed_log_start: Offset,
     pub(super) last_roll: Option<MonoNs>,
+    pub(super) durable_bytes: u64,
     pub(super) boundaries: Boundaries,
     pub(super) offline: Option<String>,
 }
@@ -52,6 +53,7 @@ impl Log {
             dropped: Vec::new(),
             checkpointed_log_start: start,
             last_roll: None,
+            durable_bytes: 0,
             boundaries: Boundaries::default(),
             offline: None,
         }
@@ -101,6 +103,17 @@ impl Log {
             .expect("the writer's segment is in the log")
     }
 
+    /// Bytes that became durable in this life of the log: only ever grows.
+    pub fn durable_bytes(&self) -> u64 {
+        self.durable_bytes
+    }
+
+    /// First offset after a segment that is followed by another.
+    pub fn end_of(&self, segment: Offset) -> Option<Offset> {
+        let at = self.index_of(segment)?;
+        self.segments.get(at + 1).map(|next| next.base)
+    }
+
     /// Bytes of all segments from the one that holds the log start.
     pub fn size_bytes(&self) -> u64 {
         self.segments.iter().map(|s| s.size).sum()
@@ -110,6 +123,16 @@ impl Log {
     pub fn disk_bytes(&self) -> u64 {
         let live: u64 = self.segments.iter().map(|s| s.allocated.max(s.size)).sum();
         live + self.dropped.iter().map(|d| d.length).sum::<u64>()
+    }
+
+    /// Bytes of heap this log holds; for the memory budget.
+    pub fn heap_bytes(&self) -> usize {
+        self.segments.capacity() * size_of::<Segment>()
+            + self.segments.iter().map(Segment::heap_bytes).sum::<usize>()
+            + self.pending.capacity() * size_of::<Pending>()
+            + size_of_val(self.epochs.entries())
+            + self.boundaries.heap_bytes()
+            + self.dropped.capacity() * size_of::<Dropped>()
     }
 
     /// Base offsets of the segments, oldest first.

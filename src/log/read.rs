@@ -65,6 +65,10 @@ impl Boundaries {
         }
     }
 
+    pub fn heap_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Boundary>()
+    }
+
     fn find(&self, offset: Offset, segment: Offset) -> Option<u64> {
         self.entries
             .iter()

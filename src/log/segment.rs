@@ -210,6 +210,10 @@ impl Segment {
         self.time_index.thin(&self.offset_index);
     }
 
+    pub fn heap_bytes(&self) -> usize {
+        self.offset_index.heap_bytes() + self.time_index.heap_bytes()
+    }
+
     /// Greatest timestamp of a segment, as retention takes it: without any, when it was made.
     pub fn newest(&self) -> Timestamp {
         if self.max.timestamp.0 >= 0 {

@@ -425,7 +425,6 @@ impl World {
         }
     }
 
-
     /// The power goes and comes back: what is found must be what was acknowledged, and a prefix of what was appended.
     pub fn crash(&mut self, random: &mut Random) {
         self.crashes += 1;

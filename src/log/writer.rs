@@ -601,9 +601,13 @@ impl Log {
             self.pending.pop_front();
         }
         let (end, position) = durable?;
+        if self.pending.is_empty() && self.pending.capacity() > PENDING_KEPT {
+            self.pending = std::collections::VecDeque::new();
+        }
         // A reader at the tail waits exactly here.
         self.boundaries.note(before.0, segment_base, before.1);
         self.writer.durable_position = position;
+        self.durable_bytes += position - before.1;
         self.chain.durable_to(end);
         Some(end)
     }
@@ -648,6 +652,8 @@ const ZERO_AHEAD_BYTES: u64 = 1 << 20;
 const ZERO_GAP_BYTES: u64 = 128 << 10;
 /// Indexes and producer state of the active segment are saved this often: bounds what a recovery reads again.
 const SAVE_BYTES: u64 = 64 << 20;
+/// A burst of small batches must not cost an idle log memory.
+const PENDING_KEPT: usize = 16;
 /// Between two tries to get space on a full disk.
 const STARVED_RETRY_MS: i64 = 1000;
 

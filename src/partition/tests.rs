@@ -1,0 +1,560 @@
+//! A partition end to end on an instant disk: every promise of produce, fetch, offsets and recovery that needs no bytes.
+
+use super::*;
+use crate::base::{
+    ErrorCode, LeaderEpoch, MonoNs, Now, Offset, PartitionIndex, ProducerEpoch, ProducerId,
+    Timestamp, TopicPartition, Uuid,
+};
+use crate::log::{IoFailure, IoOp, IoTag, LogConfig};
+use crate::record::BatchHeader;
+
+const ID: TopicPartition = TopicPartition {
+    topic_id: Uuid([9; 16]),
+    partition: PartitionIndex(1),
+};
+
+fn now(ms: i64) -> Now {
+    Now {
+        wall: Timestamp(1_700_000_000_000 + ms),
+        mono: MonoNs(ms as u64 * 1_000_000),
+    }
+}
+
+fn batch(records: i32, size: usize) -> BatchHeader {
+    BatchHeader {
+        batch_length: size as i32 - 12,
+        last_offset_delta: records - 1,
+        record_count: records,
+        base_timestamp: now(0).wall,
+        max_timestamp: now(0).wall,
+        ..BatchHeader::EMPTY
+    }
+}
+
+fn idempotent(records: i32, epoch: i16, sequence: i32) -> BatchHeader {
+    BatchHeader {
+        producer_id: ProducerId(77),
+        producer_epoch: ProducerEpoch(epoch),
+        base_sequence: sequence,
+        ..batch(records, 200)
+    }
+}
+
+fn partition(config: PartitionConfig) -> Partition {
+    let mut partition = Partition::new(ID, config, now(0));
+    partition.lead(LeaderEpoch(3));
+    partition
+}
+
+/// Carries out everything the partition asks for.
+fn settle(partition: &mut Partition, at: Now, wakes: &mut Wakes) -> Vec<IoOp> {
+    let mut ops = Vec::new();
+    while let Some(op) = partition.poll_io(at, false) {
+        partition.on_io(op.tag(), Ok(()), at, wakes);
+        ops.push(op);
+    }
+    ops
+}
+
+fn append(partition: &mut Partition, header: &BatchHeader, at: Now) -> crate::log::Appended {
+    assert_eq!(
+        partition.check_produce(header, -1),
+        Ok(ProduceCheck::Append)
+    );
+    let place = partition.next_position(header, at);
+    let appended = partition.append(header, at);
+    assert_eq!(appended.place, place);
+    appended
+}
+
+fn ask(offset: i64) -> FetchAsk {
+    FetchAsk {
+        offset: Offset(offset),
+        current_leader_epoch: LeaderEpoch::NONE,
+        last_fetched_epoch: LeaderEpoch::NONE,
+    }
+}
+
+#[test]
+fn a_produce_is_acknowledged_and_visible_only_when_durable() {
+    let mut partition = partition(PartitionConfig::default());
+    let first = append(&mut partition, &batch(3, 300), now(0));
+    assert_eq!(
+        (first.base_offset, first.end, first.leader_epoch),
+        (Offset(0), Offset(3), LeaderEpoch(3))
+    );
+    assert!(!partition.await_durable(1, first.end));
+    let second = append(&mut partition, &batch(2, 300), now(0));
+    assert!(!partition.await_durable(2, second.end));
+    partition.await_bytes(10, 1);
+    partition.await_bytes(11, 601);
+    let plan = partition.fetch(&ask(0)).unwrap();
+    assert_eq!(plan.location.position, plan.location.limit);
+    assert_eq!(plan.high_watermark, Offset(0));
+
+    let mut wakes = Wakes::default();
+    let ops = settle(&mut partition, now(1), &mut wakes);
+    assert!(matches!(ops[0], IoOp::Create { .. }));
+    assert_eq!(wakes.produced, [(1, Ok(())), (2, Ok(()))]);
+    assert_eq!(wakes.fetches, [10], "600 bytes are not 601");
+    let plan = partition.fetch(&ask(4)).unwrap();
+    assert_eq!(plan.high_watermark, Offset(5));
+    assert_eq!(plan.last_stable, Offset(5));
+    assert_eq!((plan.location.position, plan.location.limit), (0, 600));
+    assert!(partition.await_durable(3, second.end), "already durable");
+}
+
+#[test]
+fn relaxed_topics_acknowledge_at_append_but_show_only_what_is_durable() {
+    let mut partition = partition(PartitionConfig {
+        acks_at_append: true,
+        ..PartitionConfig::default()
+    });
+    let appended = append(&mut partition, &batch(3, 300), now(0));
+    assert!(partition.await_durable(1, appended.end));
+    assert_eq!(partition.chain().high_watermark(), Offset(0));
+    assert!(
+        partition.poll_io(now(0), false).is_some(),
+        "written at once all the same"
+    );
+}
+
+#[test]
+fn g19_a_duplicate_answers_with_the_first_offset_once_it_is_durable() {
+    let mut partition = partition(PartitionConfig::default());
+    append(&mut partition, &batch(5, 300), now(0));
+    append(&mut partition, &idempotent(2, 0, 0), now(0));
+    let again = partition.check_produce(&idempotent(2, 0, 0), -1);
+    let Ok(ProduceCheck::Duplicate {
+        base_offset, end, ..
+    }) = again
+    else {
+        panic!("{again:?}");
+    };
+    assert_eq!((base_offset, end), (Offset(5), Offset(7)));
+    assert!(
+        !partition.await_durable(1, end),
+        "the first is not durable yet"
+    );
+    let mut wakes = Wakes::default();
+    settle(&mut partition, now(0), &mut wakes);
+    assert_eq!(wakes.produced, [(1, Ok(()))]);
+    assert_eq!(
+        partition.check_produce(&idempotent(1, 0, 9), -1),
+        Err(ErrorCode::OutOfOrderSequenceNumber)
+    );
+    append(&mut partition, &idempotent(1, 1, 0), now(0));
+    assert_eq!(
+        partition.check_produce(&idempotent(1, 0, 2), -1),
+        Err(ErrorCode::InvalidProducerEpoch)
+    );
+}
+
+#[test]
+fn what_cannot_be_appended_is_refused_with_kafkas_code() {
+    let mut partition = partition(PartitionConfig {
+        min_insync_replicas: 2,
+        log: LogConfig {
+            segment_bytes: 1000,
+            ..LogConfig::default()
+        },
+        ..PartitionConfig::default()
+    });
+    let header = batch(1, 100);
+    assert_eq!(
+        partition.check_produce(&header, 2),
+        Err(ErrorCode::InvalidRequiredAcks)
+    );
+    assert_eq!(
+        partition.check_produce(&header, -1),
+        Err(ErrorCode::NotEnoughReplicas)
+    );
+    assert_eq!(
+        partition.check_produce(&header, 1),
+        Ok(ProduceCheck::Append)
+    );
+    assert_eq!(
+        partition.check_produce(&batch(1, 1001), 1),
+        Err(ErrorCode::RecordListTooLarge)
+    );
+    let mut wakes = Wakes::default();
+    partition.go_offline("test".to_owned(), &mut wakes);
+    assert_eq!(
+        partition.check_produce(&header, 1),
+        Err(ErrorCode::KafkaStorageError)
+    );
+}
+
+#[test]
+fn a_full_pipeline_is_busy_until_a_write_ends() {
+    let mut partition = partition(PartitionConfig::default());
+    let big = batch(1, 20 << 20);
+    append(&mut partition, &big, now(0));
+    assert_eq!(partition.check_produce(&big, -1), Ok(ProduceCheck::Busy));
+    settle(&mut partition, now(0), &mut Wakes::default());
+    assert_eq!(partition.check_produce(&big, -1), Ok(ProduceCheck::Append));
+    let larger_than_the_pipeline = batch(1, 90 << 20);
+    assert_eq!(
+        partition.check_produce(&larger_than_the_pipeline, -1),
+        Ok(ProduceCheck::Append)
+    );
+}
+
+#[test]
+fn a_failed_write_is_final_and_acknowledges_nothing() {
+    let mut partition = partition(PartitionConfig::default());
+    let mut wakes = Wakes::default();
+    append(&mut partition, &batch(1, 300), now(0));
+    settle(&mut partition, now(0), &mut wakes);
+    let second = append(&mut partition, &batch(1, 3 << 20), now(0));
+    partition.await_durable(5, second.end);
+    partition.await_bytes(6, 1);
+    let mut writes = Vec::new();
+    while let Some(op) = partition.poll_io(now(0), true) {
+        match op {
+            IoOp::Write { .. } => writes.push(op.tag()),
+            _ => partition.on_io(op.tag(), Ok(()), now(0), &mut wakes),
+        }
+    }
+    let fault = IoFailure::Fault("write: errno 5".to_owned());
+    partition.on_io(writes[0], Err(fault), now(0), &mut wakes);
+    assert_eq!(wakes.produced, [(5, Err(ErrorCode::KafkaStorageError))]);
+    assert_eq!(wakes.fetches, [6]);
+    for write in &writes[1..] {
+        partition.on_io(*write, Ok(()), now(0), &mut wakes);
+    }
+    assert_eq!(
+        partition.chain().durable(),
+        Offset(1),
+        "later successes change nothing"
+    );
+    assert!(
+        partition.poll_io(now(0), false).is_none(),
+        "nothing is retried"
+    );
+    assert!(partition.offline().unwrap().contains("errno 5"));
+    let plan = partition.fetch(&ask(0)).unwrap();
+    assert_eq!(plan.location.limit, 300, "what was durable may be read");
+}
+
+#[test]
+fn a_full_disk_refuses_appends_until_there_is_space() {
+    let mut partition = partition(PartitionConfig::default());
+    let mut wakes = Wakes::default();
+    let first = append(&mut partition, &batch(1, 300), now(0));
+    partition.await_durable(1, first.end);
+    let create = partition.poll_io(now(0), false).unwrap();
+    let full = Err(IoFailure::NoSpace("fallocate: errno 28".to_owned()));
+    partition.on_io(create.tag(), full, now(0), &mut wakes);
+    assert_eq!(
+        partition.check_produce(&batch(1, 300), 1),
+        Err(ErrorCode::KafkaStorageError)
+    );
+    assert!(partition.poll_io(now(500), false).is_none());
+    assert_eq!(partition.io_deadline(), Some(now(1000).mono));
+    assert!(wakes.is_empty() && partition.offline().is_none());
+    settle(&mut partition, now(1000), &mut wakes);
+    assert_eq!(wakes.produced, [(1, Ok(()))]);
+    assert_eq!(partition.io_deadline(), None);
+}
+
+#[test]
+fn g23_fetches_outside_the_log_are_out_of_range_and_at_the_end_empty() {
+    let mut partition = partition(PartitionConfig::default());
+    append(&mut partition, &batch(4, 300), now(0));
+    settle(&mut partition, now(0), &mut Wakes::default());
+    assert_eq!(partition.fetch(&ask(-5)), Err(ErrorCode::OffsetOutOfRange));
+    assert_eq!(partition.fetch(&ask(5)), Err(ErrorCode::OffsetOutOfRange));
+    assert_eq!(
+        partition.fetch(&ask(i64::MAX)),
+        Err(ErrorCode::OffsetOutOfRange)
+    );
+    let end = partition.fetch(&ask(4)).unwrap().location;
+    assert_eq!(end.position, end.limit);
+    let inside = partition.fetch(&ask(2)).unwrap().location;
+    assert_eq!(
+        (inside.position, inside.limit),
+        (0, 300),
+        "the whole batch is given"
+    );
+}
+
+#[test]
+fn g28_leader_epochs_are_fenced_and_divergence_is_told() {
+    let mut partition = partition(PartitionConfig::default());
+    append(&mut partition, &batch(10, 300), now(0));
+    partition.lead(LeaderEpoch(5));
+    append(&mut partition, &batch(10, 300), now(0));
+    settle(&mut partition, now(0), &mut Wakes::default());
+    let with = |offset, current, last| {
+        partition.fetch(&FetchAsk {
+            offset: Offset(offset),
+            current_leader_epoch: LeaderEpoch(current),
+            last_fetched_epoch: LeaderEpoch(last),
+        })
+    };
+    assert_eq!(with(0, 4, -1), Err(ErrorCode::FencedLeaderEpoch));
+    assert_eq!(with(0, 6, -1), Err(ErrorCode::UnknownLeaderEpoch));
+    assert_eq!(with(12, 5, 5).unwrap().diverging, None);
+    assert_eq!(with(10, 5, 3).unwrap().diverging, None);
+    let diverging = with(12, 5, 3).unwrap();
+    assert_eq!(
+        diverging.diverging,
+        Some(Diverging {
+            epoch: LeaderEpoch(3),
+            end_offset: Offset(10)
+        })
+    );
+    assert_eq!(diverging.location.position, diverging.location.limit);
+    assert_eq!(
+        with(12, 5, 4).unwrap().diverging.unwrap().epoch,
+        LeaderEpoch(3)
+    );
+    assert_eq!(with(12, 5, 9), Err(ErrorCode::OffsetOutOfRange));
+    let end = |epoch| partition.offset_for_leader_epoch(LeaderEpoch(5), LeaderEpoch(epoch));
+    assert_eq!(end(3), Ok((LeaderEpoch(3), Offset(10))));
+    assert_eq!(end(5), Ok((LeaderEpoch(5), Offset(20))));
+    assert_eq!(end(6), Ok((LeaderEpoch::NONE, Offset::NONE)));
+    assert_eq!(
+        partition.offset_for_leader_epoch(LeaderEpoch(6), LeaderEpoch(3)),
+        Err(ErrorCode::UnknownLeaderEpoch)
+    );
+}
+
+#[test]
+fn g29_special_timestamps_and_searches() {
+    let mut partition = partition(PartitionConfig::default());
+    let none = LeaderEpoch::NONE;
+    assert_eq!(partition.list_offsets(-3, none), Ok(ListOffsets::NotFound));
+    for (i, ms) in [100, 300, 200].into_iter().enumerate() {
+        let mut header = batch(10, 300);
+        header.max_timestamp = now(ms).wall;
+        assert_eq!(
+            append(&mut partition, &header, now(ms)).base_offset.0,
+            i as i64 * 10
+        );
+    }
+    let latest = partition.list_offsets(-1, none);
+    let offset = |offset, epoch| {
+        Ok(ListOffsets::Offset {
+            offset: Offset(offset),
+            epoch: LeaderEpoch(epoch),
+        })
+    };
+    assert_eq!(latest, offset(0, 3), "nothing is durable yet");
+    settle(&mut partition, now(0), &mut Wakes::default());
+    assert_eq!(partition.list_offsets(-1, none), offset(30, 3));
+    assert_eq!(partition.list_offsets(-2, none), offset(0, 3));
+    assert_eq!(partition.list_offsets(-4, none), offset(0, 3));
+    assert_eq!(partition.list_offsets(-5, none), Ok(ListOffsets::NotFound));
+    assert_eq!(
+        partition.list_offsets(-1, LeaderEpoch(2)),
+        Err(ErrorCode::FencedLeaderEpoch)
+    );
+    let Ok(ListOffsets::Search {
+        timestamp, below, ..
+    }) = partition.list_offsets(-3, none)
+    else {
+        panic!("there is a greatest timestamp");
+    };
+    assert_eq!((timestamp, below), (now(300).wall, Offset(30)));
+    assert!(matches!(
+        partition.list_offsets(now(150).wall.0, none),
+        Ok(ListOffsets::Search { .. })
+    ));
+    assert_eq!(
+        partition.list_offsets(now(301).wall.0, none),
+        Ok(ListOffsets::NotFound)
+    );
+}
+
+#[test]
+fn delete_records_is_answered_when_the_checkpoint_is_durable() {
+    let mut partition = partition(PartitionConfig::default());
+    append(&mut partition, &batch(10, 300), now(0));
+    settle(&mut partition, now(0), &mut Wakes::default());
+    assert_eq!(
+        partition.delete_records(1, Offset(11)),
+        Err(ErrorCode::OffsetOutOfRange)
+    );
+    assert_eq!(
+        partition.delete_records(1, Offset(0)),
+        Ok(Deleted::Done(Offset(0)))
+    );
+    assert_eq!(partition.delete_records(1, Offset(4)), Ok(Deleted::Waits));
+    assert_eq!(partition.delete_records(2, Offset(-1)), Ok(Deleted::Waits));
+    assert!(partition.checkpoint_needed());
+    assert_eq!(partition.fetch(&ask(9)), Err(ErrorCode::OffsetOutOfRange));
+    let mut wakes = Wakes::default();
+    partition.on_checkpoint(Offset(4), &mut wakes);
+    assert_eq!(wakes.deleted, [(1, Ok(Offset(4)))]);
+    let entry = partition.checkpoint().unwrap();
+    partition.on_checkpoint(entry.log_start, &mut wakes);
+    assert_eq!(wakes.deleted[1], (2, Ok(Offset(10))));
+    assert!(!partition.checkpoint_needed());
+}
+
+#[test]
+fn a_waiter_that_was_cancelled_is_not_woken() {
+    let mut partition = partition(PartitionConfig::default());
+    let appended = append(&mut partition, &batch(1, 300), now(0));
+    partition.await_durable(1, appended.end);
+    partition.await_bytes(2, 1);
+    partition.cancel(1);
+    partition.cancel(2);
+    let mut wakes = Wakes::default();
+    settle(&mut partition, now(0), &mut wakes);
+    assert!(wakes.is_empty());
+    partition.await_bytes(3, 1);
+    partition.end_all(ErrorCode::UnknownTopicOrPartition, &mut wakes);
+    assert_eq!(wakes.fetches, [3], "a deleted topic lets its fetches go");
+}
+
+#[test]
+fn a_roll_writes_the_producer_state_of_the_segments_end() {
+    let mut partition = partition(PartitionConfig {
+        log: LogConfig {
+            segment_bytes: 1000,
+            ..LogConfig::default()
+        },
+        ..PartitionConfig::default()
+    });
+    let mut wakes = Wakes::default();
+    let mut snapshots = Vec::new();
+    for sequence in 0..12 {
+        append(&mut partition, &idempotent(1, 0, sequence), now(0));
+        for op in settle(&mut partition, now(0), &mut wakes) {
+            if let IoOp::Seal {
+                segment, snapshot, ..
+            } = op
+            {
+                snapshots.push((segment, snapshot.expect("taken at the roll")));
+            }
+        }
+    }
+    assert_eq!(snapshots.len(), 2);
+    for (segment, snapshot) in snapshots {
+        assert_eq!(snapshot.offset, segment.plus(5));
+        let states =
+            crate::producer::ProducerStates::decode_snapshot(&snapshot.bytes, now(0).wall).unwrap();
+        let known = states.active().next().unwrap();
+        assert_eq!(known.last_sequence as i64, snapshot.offset.0 - 1);
+    }
+}
+
+#[test]
+fn a_refused_partition_answers_storage_error_and_keeps_its_checkpoint_entry() {
+    let mut source = partition(PartitionConfig::default());
+    append(&mut source, &batch(1, 300), now(0));
+    settle(&mut source, now(0), &mut Wakes::default());
+    let entry = source.checkpoint();
+    let mut refused = Partition::refused(
+        ID,
+        PartitionConfig::default(),
+        "damaged".to_owned(),
+        entry.clone(),
+        now(0),
+    );
+    refused.lead(LeaderEpoch(4));
+    assert_eq!(refused.checkpoint(), entry);
+    let error = ErrorCode::KafkaStorageError;
+    assert_eq!(refused.check_produce(&batch(1, 100), 1), Err(error));
+    assert_eq!(refused.fetch(&ask(0)), Err(error));
+    assert_eq!(refused.list_offsets(-1, LeaderEpoch::NONE), Err(error));
+    assert_eq!(refused.delete_records(1, Offset(0)), Err(error));
+    assert!(refused.poll_io(now(0), false).is_none());
+}
+
+#[test]
+fn an_idle_partition_costs_less_than_8_kib() {
+    // What it holds on the heap, counted by hand: one segment, a few waiters, epochs, boundaries, no producers.
+    let mut partition = partition(PartitionConfig::default());
+    for i in 0..10 {
+        append(&mut partition, &batch(1, 300), now(i));
+        settle(&mut partition, now(i), &mut Wakes::default());
+    }
+    let heap = partition.log().heap_bytes();
+    let whole = std::mem::size_of::<Partition>() + heap;
+    assert!(whole < 4096, "{whole} bytes, {heap} of them on the heap");
+}
+
+#[test]
+fn recovery_replays_the_producers_behind_the_snapshot() {
+    use crate::log::SegmentFile;
+    use crate::record::BatchBuilder;
+    let mut file = Vec::new();
+    for sequence in 0..6 {
+        let mut builder = BatchBuilder::new().idempotent(ProducerId(5), ProducerEpoch(0), sequence);
+        builder.append(now(0).wall, None, Some(b"value"), &[]);
+        file.extend(builder.finish(Offset(i64::from(sequence)), LeaderEpoch(2)));
+    }
+    let mut states = crate::producer::ProducerStates::default();
+    let third = BatchHeader {
+        producer_id: ProducerId(5),
+        producer_epoch: ProducerEpoch(0),
+        base_sequence: 2,
+        ..batch(1, 100)
+    };
+    states.update(&third, Offset(2), now(0).wall);
+    let recovered = |snapshots| {
+        let mut recovery = PartitionRecovery::start(
+            ID,
+            PartitionConfig::default(),
+            PartitionFiles {
+                segments: vec![SegmentFile {
+                    base: Offset(0),
+                    length: file.len() as u64,
+                    offset_index: None,
+                    time_index: None,
+                }],
+                snapshots,
+                ..PartitionFiles::default()
+            },
+            LeaderEpoch(2),
+            false,
+            now(0),
+        )
+        .unwrap();
+        while let Some(need) = recovery.need().unwrap() {
+            let bytes = &file[need.from as usize..need.to as usize];
+            recovery.on_bytes(bytes, now(0)).unwrap();
+        }
+        recovery.finish(now(0)).unwrap()
+    };
+    let damaged = (Offset(5), vec![1, 2, 3]);
+    for snapshots in [
+        Vec::new(),
+        vec![(Offset(3), states.encode_snapshot()), damaged],
+    ] {
+        let partition = recovered(snapshots);
+        assert_eq!(partition.chain().durable(), Offset(6));
+        let known = partition.producers().active().next().unwrap();
+        assert_eq!((known.id, known.last_sequence), (ProducerId(5), 5));
+        let mut next = third;
+        next.base_sequence = 6;
+        assert_eq!(partition.check_produce(&next, 1), Ok(ProduceCheck::Append));
+        assert_eq!(partition.log().epochs().at(Offset(0)), Some(LeaderEpoch(2)));
+    }
+}
+
+#[test]
+fn a_clean_stop_saves_indexes_and_producers_once() {
+    let mut partition = partition(PartitionConfig::default());
+    append(&mut partition, &idempotent(2, 0, 0), now(0));
+    assert!(partition.final_save().is_none(), "not durable yet");
+    let mut wakes = Wakes::default();
+    settle(&mut partition, now(0), &mut wakes);
+    let op = partition.final_save().expect("something is unsaved");
+    let IoOp::Save {
+        snapshot: Some(snapshot),
+        ..
+    } = &op
+    else {
+        panic!("{op:?}");
+    };
+    assert_eq!((snapshot.offset, snapshot.replaces), (Offset(2), None));
+    assert!(partition.final_save().is_none(), "one is under way");
+    partition.on_io(IoTag::Save(Offset(0)), Ok(()), now(0), &mut wakes);
+    assert!(partition.final_save().is_none(), "nothing is unsaved");
+    assert!(partition.quiet());
+}
