@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use super::header::Compression;
 use super::lz4::{self, Lz4Reader};
 use super::snappy::{self, SnappyReader};
+use super::zstd::{self, ZstdReader};
 use crate::base::limits;
 
 /// Why bytes cannot be decompressed.
@@ -42,7 +43,7 @@ enum Inner<'a> {
     Gzip(Box<flate2::bufread::MultiGzDecoder<&'a [u8]>>),
     Snappy(SnappyReader<'a>),
     Lz4(Lz4Reader<'a>),
-    Zstd(zstd::stream::read::Decoder<'static, &'a [u8]>),
+    Zstd(ZstdReader<'a>),
 }
 
 impl<'a> Decoder<'a> {
@@ -67,7 +68,7 @@ impl<'a> Decoder<'a> {
             }
             Compression::Snappy => Inner::Snappy(SnappyReader::new(compressed).map_err(corrupt)?),
             Compression::Lz4 => Inner::Lz4(Lz4Reader::new(compressed).map_err(corrupt)?),
-            Compression::Zstd => Inner::Zstd(zstd_decoder(compressed).map_err(corrupt)?),
+            Compression::Zstd => Inner::Zstd(ZstdReader::new(compressed).map_err(corrupt)?),
         };
         Ok(Decoder {
             inner,
@@ -156,27 +157,13 @@ pub fn compress(compression: Compression, levels: Levels, plain: &[u8], out: &mu
         }
         Compression::Snappy => snappy::compress(plain, out),
         Compression::Lz4 => lz4::compress(plain, out),
-        Compression::Zstd => {
-            let range = zstd::compression_level_range();
-            let level = levels.zstd.clamp(*range.start(), *range.end());
-            zstd::stream::copy_encode(plain, out, level).expect("writing to memory does not fail");
-        }
+        Compression::Zstd => zstd::compress(plain, levels.zstd, out),
     }
-}
-
-fn zstd_decoder(compressed: &[u8]) -> io::Result<zstd::stream::read::Decoder<'static, &[u8]>> {
-    let mut decoder = zstd::stream::read::Decoder::with_buffer(compressed)?;
-    decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
-    Ok(decoder)
 }
 
 fn corrupt(error: io::Error) -> DecodeFault {
     DecodeFault::Corrupt(error.to_string())
 }
-
-/// Level 22 without a known size declares a window of 2^27 bytes, and Kafka reads that. The memory is asked for but only
-/// touched as far as bytes come out, which `decompressed_limit` bounds.
-const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 #[cfg(test)]
 mod tests {
@@ -234,6 +221,45 @@ mod tests {
     }
 
     #[test]
+    fn a_decoder_left_in_the_middle_does_not_disturb_the_next() {
+        let plain = plain_records();
+        for codec in CODECS {
+            let mut compressed = Vec::new();
+            compress(codec, Levels::default(), &plain, &mut compressed);
+            for taken in [0, 1, plain.len() / 2, plain.len()] {
+                let mut abandoned = Decoder::new(codec, &compressed).expect("a good start");
+                let mut part = vec![0; taken];
+                abandoned.read_exact(&mut part).expect("as much is there");
+                drop(abandoned);
+                let mut damaged = compressed.clone();
+                let middle = damaged.len() / 2;
+                damaged.truncate(middle);
+                assert!(decompress(codec, &damaged, 1 << 20) != Ok(plain.clone()));
+                assert_eq!(
+                    decompress(codec, &compressed, 1 << 20).as_ref(),
+                    Ok(&plain),
+                    "{codec:?} after {taken} bytes"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn zstd_frames_may_follow_each_other() {
+        let mut frames = Vec::new();
+        compress(Compression::Zstd, Levels::default(), b"one ", &mut frames);
+        compress(Compression::Zstd, Levels::default(), b"", &mut frames);
+        compress(Compression::Zstd, Levels::default(), b"two", &mut frames);
+        let plain = decompress(Compression::Zstd, &frames, 1 << 20);
+        assert_eq!(plain.as_deref(), Ok(&b"one two"[..]));
+        frames.push(0);
+        assert!(matches!(
+            decompress(Compression::Zstd, &frames, 1 << 20),
+            Err(DecodeFault::Corrupt(_))
+        ));
+    }
+
+    #[test]
     fn raw_snappy_is_read() {
         let plain = plain_records();
         let raw = snap::raw::Encoder::new()
@@ -279,7 +305,7 @@ mod tests {
         let zeros = vec![0; limits::DECOMPRESSED_BYTES_MAX + 1];
         for codec in CODECS {
             let mut bomb = Vec::new();
-            compress(codec, Levels { gzip: 9, zstd: 19 }, &zeros, &mut bomb);
+            compress(codec, Levels::default(), &zeros, &mut bomb);
             let mut decoder = Decoder::new(codec, &bomb).expect("a good start");
             let mut window = vec![0; 1 << 16];
             let mut seen = 0;

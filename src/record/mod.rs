@@ -22,6 +22,7 @@ mod snappy;
 pub(crate) mod testing;
 mod varint;
 mod walk;
+mod zstd;
 
 pub use build::{BatchBuilder, HeaderRef};
 pub use check::{BatchFacts, Origin, Rules, check};

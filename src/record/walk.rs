@@ -59,7 +59,9 @@ pub fn walk(
     match compression {
         Compression::None => walk_slice(records, count, visit),
         Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd => {
-            walk_stream(Decoder::new(compression, records)?, count, visit)
+            let window_bytes = (records.len() * 8).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
+            let decoder = Decoder::new(compression, records)?;
+            walk_stream(Stream::new(decoder, window_bytes), count, visit)
         }
     }
 }
@@ -150,11 +152,10 @@ fn skip_nullable(body: &mut &[u8]) -> Option<i32> {
 
 /// The same over a decompressed stream, of which only a window is held: a bomb costs time, not memory.
 fn walk_stream(
-    decoder: Decoder<'_>,
+    mut stream: Stream<'_>,
     count: u32,
     mut visit: impl FnMut(u32, Outline),
 ) -> Result<(), Fault> {
-    let mut stream = Stream::new(decoder);
     for record in 0..count {
         let fault = |what| Fault::Structure { record, what };
         stream.fill(VARINT_BYTES_MAX)?;
@@ -165,7 +166,7 @@ fn walk_stream(
         };
         stream.skip_held(before - window.len());
         let size = usize::try_from(size).map_err(|_| fault("size is negative"))?;
-        let outline = if size <= WINDOW_BYTES {
+        let outline = if size <= stream.buffer.len() {
             stream.fill(size)?;
             let body = stream
                 .window()
@@ -293,10 +294,10 @@ struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    fn new(decoder: Decoder<'a>) -> Stream<'a> {
+    fn new(decoder: Decoder<'a>, window_bytes: usize) -> Stream<'a> {
         Stream {
             decoder,
-            buffer: vec![0; WINDOW_BYTES],
+            buffer: vec![0; window_bytes],
             start: 0,
             end: 0,
         }
@@ -317,7 +318,7 @@ impl<'a> Stream<'a> {
         );
     }
 
-    /// Holds at least `bytes` (at most `WINDOW_BYTES`), fewer only at the end of the stream.
+    /// Holds at least `bytes` (at most the window's), fewer only at the end of the stream.
     fn fill(&mut self, bytes: usize) -> Result<(), Fault> {
         if self.end - self.start >= bytes {
             return Ok(());
@@ -336,6 +337,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Decompressed bytes held at a time.
-const WINDOW_BYTES: usize = 64 << 10;
+/// Decompressed bytes held at a time: fewer for a small batch, which should not pay for a large one's.
+const WINDOW_BYTES_MIN: usize = 2 << 10;
+const WINDOW_BYTES_MAX: usize = 64 << 10;
 const VARINT_BYTES_MAX: usize = 10;
