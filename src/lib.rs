@@ -13,7 +13,10 @@
 //! | 2 | [`group`], [`log`], [`metadata`], [`producer`] | async, files, clocks, randomness, each other |
 //! | 3 | [`partition`] | as floor 2 |
 //! | 4 | [`io`]: the only user of glommio, io-uring, libc and `unsafe` | anything Kafka |
+//! | 5 | [`shard`]: owns, drives, routes | bytes parsed by hand, offset arithmetic |
+//! | 6 | [`server`]: connections and handlers; [`admin`]: metrics | locating bytes |
 
+pub mod admin;
 pub mod base;
 pub mod group;
 pub mod io;
@@ -22,4 +25,6 @@ pub mod metadata;
 pub mod partition;
 pub mod producer;
 pub mod record;
+pub mod server;
+pub mod shard;
 pub mod wire;

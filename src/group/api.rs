@@ -99,7 +99,8 @@ pub struct JoinReply {
 }
 
 impl JoinReply {
-    pub(super) fn failed(error: ErrorCode, member_id: &str) -> JoinReply {
+    /// The answer to a join that is refused.
+    pub fn failed(error: ErrorCode, member_id: &str) -> JoinReply {
         JoinReply {
             error,
             generation: -1,
@@ -143,7 +144,8 @@ pub struct SyncReply {
 }
 
 impl SyncReply {
-    pub(super) fn failed(error: ErrorCode) -> SyncReply {
+    /// The answer to a sync that is refused.
+    pub fn failed(error: ErrorCode) -> SyncReply {
         SyncReply {
             error,
             protocol_type: None,

@@ -203,6 +203,16 @@ impl SegmentFile {
         self.sync().await
     }
 
+    /// The error of a file that ends before byte `wanted`.
+    pub fn too_short(&self, wanted: u64) -> StorageError {
+        StorageError {
+            path: self.path.to_path_buf(),
+            operation: "read",
+            errno: 0,
+            detail: format!("the file ends before byte {wanted}"),
+        }
+    }
+
     /// fdatasync; an error is final.
     pub async fn sync(&self) -> Result<(), StorageError> {
         sync(&self.fd, false).await.map_err(self.error("sync"))
@@ -318,6 +328,24 @@ pub async fn delete(path: &Path) -> Result<(), StorageError> {
         result => result.map_err(error)?,
     }
     sync_dir(parent(path)).await
+}
+
+/// Bytes of the file system that holds `path`: all, and free for us.
+pub async fn space(path: &Path) -> Result<(u64, u64), StorageError> {
+    let wanted = sys::c_path(path).map_err(|error| StorageError::new(path, "statvfs", &error))?;
+    let result = blocking::run(move || {
+        // SAFETY: the kernel fills the structure, whose all-zero value is valid; the name ends in a zero byte. Run by
+        // `file::tests`.
+        unsafe {
+            let mut found: libc::statvfs = std::mem::zeroed();
+            sys::check(libc::statvfs(wanted.as_ptr(), &mut found)).map(|_| found)
+        }
+    });
+    let found = result
+        .await
+        .map_err(|error| StorageError::new(path, "statvfs", &error))?;
+    let unit = found.f_frsize as u64;
+    Ok((found.f_blocks as u64 * unit, found.f_bavail as u64 * unit))
 }
 
 /// Makes the names in a directory durable.
@@ -462,6 +490,21 @@ fn heap(memory: Memory) -> Vec<u8> {
 }
 
 impl StorageError {
+    /// The disk is full (or the quota is).
+    pub fn is_no_space(&self) -> bool {
+        matches!(self.errno, libc::ENOSPC | libc::EDQUOT)
+    }
+
+    /// There is no such file.
+    pub fn is_not_found(&self) -> bool {
+        self.errno == libc::ENOENT
+    }
+
+    /// There is such a file already.
+    pub fn exists(&self) -> bool {
+        self.errno == libc::EEXIST
+    }
+
     pub fn new(path: &Path, operation: &'static str, error: &io::Error) -> StorageError {
         StorageError {
             path: path.to_owned(),

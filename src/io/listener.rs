@@ -33,6 +33,20 @@ impl Listener {
     /// Listens at `address`. `share`: other sockets may listen at the same address too (SO_REUSEPORT), the kernel spreads
     /// connections over them.
     pub fn bind(address: SocketAddr, share: bool) -> io::Result<Listener> {
+        Ok(Listener::from_std(Self::bind_std(address, share)?))
+    }
+
+    /// A bound socket on the thread of its shard.
+    pub fn from_std(listener: std::net::TcpListener) -> Listener {
+        Listener {
+            fd: Rc::new(listener.into()),
+            spare: open_spare(),
+            turned_away: 0,
+        }
+    }
+
+    /// As `bind`, before there is a shard to listen on: a port in use is found before anything else is done.
+    pub fn bind_std(address: SocketAddr, share: bool) -> io::Result<std::net::TcpListener> {
         let socket = socket2::Socket::new(
             Domain::for_address(address),
             Type::STREAM.nonblocking(),
@@ -47,11 +61,7 @@ impl Listener {
         }
         socket.bind(&SockAddr::from(address))?;
         socket.listen(BACKLOG)?;
-        Ok(Listener {
-            fd: Rc::new(socket.into()),
-            spare: open_spare(),
-            turned_away: 0,
-        })
+        Ok(socket.into())
     }
 
     /// Where it listens, with the port the kernel has chosen if it was 0.

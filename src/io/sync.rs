@@ -33,10 +33,17 @@ impl Notify {
 
     /// Ready at the first `notify` after this call (not after the first poll).
     pub fn wait(&self) -> Notified<'_> {
-        Notified {
-            notify: self,
-            seen: self.generation.get(),
-        }
+        self.since(self.generation())
+    }
+
+    /// Counts the calls of `notify`.
+    pub fn generation(&self) -> u64 {
+        self.generation.get()
+    }
+
+    /// Ready at the first `notify` after the count was `seen`: for who can't hold the borrow of `wait`.
+    pub fn since(&self, seen: u64) -> Notified<'_> {
+        Notified { notify: self, seen }
     }
 }
 

@@ -230,6 +230,11 @@ impl Log {
         }
     }
 
+    /// End of what may be read of a segment; `None` if it is not part of the log.
+    pub fn readable_end(&self, segment: Offset) -> Option<u64> {
+        self.index_of(segment).map(|at| self.limit(at))
+    }
+
     /// End of what may be read in the segment at this index.
     fn limit(&self, at: usize) -> u64 {
         let Some(segment) = self.segments.get(at) else {

@@ -354,8 +354,9 @@ pub(super) fn check_absent(
     rules: &Rules,
     form: Form,
     name: &'static str,
+    writer: &Writer,
 ) -> Result<(), EncodeError> {
-    if is_default || rules.ignorable {
+    if is_default || rules.ignorable || writer.leaves_out {
         return Ok(());
     }
     Err(EncodeError {

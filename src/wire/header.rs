@@ -92,13 +92,13 @@ pub fn read_request_header(reader: &mut Reader) -> Result<(ApiKey, RequestHeader
     Ok((api, header))
 }
 
-/// The frame of a response in the version of its request.
+/// The frame of a response in the version of its request, without what that version has no fields for.
 pub fn response_frame<R: Request>(
     correlation_id: i32,
     response: &R::Response,
     version: i16,
 ) -> Result<Frame, EncodeError> {
-    let mut writer = Writer::new_frame();
+    let mut writer = Writer::new_frame().leaving_out();
     ResponseHeader { correlation_id }
         .encode(&mut writer, R::API.response_header_version(version))?;
     response.encode(&mut writer, version)?;

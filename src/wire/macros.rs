@@ -164,7 +164,7 @@ macro_rules! wire_message {
                                     }));
                                 }
                             }
-                            _ => $crate::wire::field::check_absent(is_default, &RULES, form, NAME)?,
+                            _ => $crate::wire::field::check_absent(is_default, &RULES, form, NAME, writer)?,
                         }
                     }
                 })*

@@ -29,11 +29,19 @@ pub struct Frame {
 pub struct Writer {
     buffer: BytesMut,
     gaps: Vec<Gap>,
+    /// A value that the version has no field for is left out instead of refused.
+    pub(super) leaves_out: bool,
 }
 
 impl Writer {
     pub fn new() -> Writer {
         Writer::default()
+    }
+
+    /// For responses: what the asker's version has no room for it can't miss.
+    pub(super) fn leaving_out(mut self) -> Writer {
+        self.leaves_out = true;
+        self
     }
 
     /// A writer that begins with room for a frame's size; ends with [`finish_frame`](Writer::finish_frame).

@@ -288,6 +288,11 @@ impl FileImage {
         self.cold.slice(position, len_max)
     }
 
+    /// Whether the byte at `position` is in memory.
+    pub fn contains(&self, position: u64) -> bool {
+        self.slice(position, 1).is_some()
+    }
+
     /// What a write of `range` (whole blocks, up to `write_end(end)`) consists of, in order. `None` if not all is in memory.
     pub fn write_sources(&self, range: Range<u64>) -> Option<SmallVec<[Pinned; 2]>> {
         assert!(

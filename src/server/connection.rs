@@ -1,0 +1,283 @@
+//! One connection: reads frames in order, dispatches them, and gives the answers to its pipeline.
+//! Owned by two tasks of the shard it lives on (this reader, the pipeline's writer); it may be handed to another shard.
+//! Always: memory follows the bytes that arrived, never what a length announces; a malformed frame closes this connection alone.
+//! What a request means is the handlers'; how answers are sent is `pipeline`'s.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use bytes::{Buf, Bytes, BytesMut};
+use futures_lite::future;
+
+use super::dispatch;
+use super::outcome::Outcome;
+use super::pipeline::{Pipeline, unless};
+use super::receive;
+use super::route;
+use super::sweep::{Activity, Server};
+use crate::base::ShardId;
+use crate::base::limits::{REQUEST_BYTES_MAX, REQUEST_BYTES_MIN};
+use crate::io::socket::Socket;
+use crate::io::{clock, executor};
+use crate::shard::{Arrival, Shard};
+
+/// Who is at the other end, for handlers and logs.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub address: SocketAddr,
+    /// The address a client used to get here, for answers to clients that are not told another.
+    pub local: SocketAddr,
+}
+
+/// Why a connection ends.
+pub(super) enum End {
+    /// By the peer, or by our stop.
+    Closed,
+    /// A request that can't be read or served.
+    Refused(String),
+    Io(io::Error),
+    /// Another shard goes on with it, from the request that begins the buffer.
+    HandOver(ShardId),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        End::Io(error)
+    }
+}
+
+/// Serves a connection to its end. `buffer` is what was read before, by the shard that handed it over.
+pub async fn serve(server: Rc<Server>, socket: Socket, peer: Peer, buffer: BytesMut) {
+    let shard = server.shard.clone();
+    let socket = Rc::new(socket);
+    let pipeline = Rc::new(Pipeline::new(shard.clone(), socket.clone()));
+    let activity = Rc::new(Activity::new(socket.clone(), pipeline.clone()));
+    let registered = server.register(activity.clone());
+    let writer = executor::spawn({
+        let pipeline = pipeline.clone();
+        async move { pipeline.write().await }
+    });
+    let handed_over = !buffer.is_empty();
+    let mut connection = Connection {
+        shard: shard.clone(),
+        socket,
+        pipeline,
+        activity,
+        peer,
+        buffer,
+        settled: handed_over,
+    };
+    let end = connection.run().await;
+    connection.pipeline.finish();
+    writer.await;
+    drop(registered);
+    match end {
+        End::Closed => {}
+        End::Io(error) => {
+            tracing::debug!(peer = %connection.peer.address, "connection lost: {error}")
+        }
+        End::Refused(reason) => {
+            shard.counters.connections_refused_frames.one();
+            tracing::warn!(peer = %connection.peer.address, "connection closed: {reason}");
+        }
+        End::HandOver(to) => connection.hand_over(to),
+    }
+}
+
+pub(super) struct Connection {
+    pub shard: Rc<Shard>,
+    pub socket: Rc<Socket>,
+    pipeline: Rc<Pipeline>,
+    activity: Rc<Activity>,
+    pub peer: Peer,
+    pub buffer: BytesMut,
+    /// It is on the shard where it stays.
+    settled: bool,
+}
+
+impl Connection {
+    async fn run(&mut self) -> End {
+        loop {
+            match self.next_request().await {
+                Ok(()) => {}
+                Err(end) => return end,
+            }
+        }
+    }
+
+    /// Reads one request, starts it, queues its answer.
+    async fn next_request(&mut self) -> Result<(), End> {
+        let size = self.frame_size().await?;
+        if !self.settled {
+            self.settle(size).await?;
+        }
+        let outcome = if size > receive::STREAMED_BYTES_MIN && self.is_produce().await? {
+            receive::produce(self, size).await?
+        } else {
+            self.fill(4 + size).await?;
+            self.buffer.advance(4);
+            let frame = self.buffer.split_to(size).freeze();
+            self.frame_ended();
+            self.start(frame).await?
+        };
+        self.shard.counters.requests.one();
+        let open = match outcome {
+            Outcome::Reply(reply) => self.pipeline.reply(reply).await,
+            Outcome::Later(later) => self.pipeline.later(later).await,
+            Outcome::Silent => true,
+            Outcome::Close(reason) => return Err(End::Refused(reason)),
+        };
+        if !open {
+            return Err(End::Closed);
+        }
+        Ok(())
+    }
+
+    /// Runs a request to its outcome; a peer that leaves meanwhile ends it.
+    async fn start(&mut self, frame: Bytes) -> Result<Outcome, End> {
+        let mut request = std::pin::pin!(dispatch::dispatch(&self.shard, &self.peer, frame));
+        if let Some(outcome) = future::poll_once(&mut request).await {
+            return Ok(outcome);
+        }
+        let gone = async {
+            let _ = self.socket.hangup().await;
+        };
+        unless(request, gone).await.ok_or(End::Closed)
+    }
+
+    /// The size of the next frame, its four bytes left in the buffer.
+    async fn frame_size(&mut self) -> Result<usize, End> {
+        self.activity.request_ended(clock::mono());
+        while self.buffer.len() < 4 {
+            self.read(4 - self.buffer.len(), READ_AHEAD_BYTES).await?;
+        }
+        let size = i32::from_be_bytes(self.buffer[..4].try_into().expect("four bytes"));
+        match usize::try_from(size) {
+            Ok(size) if (REQUEST_BYTES_MIN..=self.frame_bytes_max()).contains(&size) => Ok(size),
+            _ => Err(End::Refused(format!(
+                "a frame of {size} bytes; from {REQUEST_BYTES_MIN} to {} are taken (socket.request.max.bytes)",
+                self.frame_bytes_max()
+            ))),
+        }
+    }
+
+    fn frame_bytes_max(&self) -> usize {
+        self.shard
+            .broker_config()
+            .request_bytes_max
+            .min(REQUEST_BYTES_MAX)
+    }
+
+    /// Whether the frame that begins the buffer is a Produce request of a version that is served.
+    async fn is_produce(&mut self) -> Result<bool, End> {
+        self.fill(4 + REQUEST_BYTES_MIN).await?;
+        let key = i16::from_be_bytes([self.buffer[4], self.buffer[5]]);
+        let version = i16::from_be_bytes([self.buffer[6], self.buffer[7]]);
+        Ok(key == 0 && crate::wire::apis::is_supported(key, version))
+    }
+
+    /// Waits until `bytes` of the frame are in the buffer.
+    pub async fn fill(&mut self, bytes: usize) -> Result<(), End> {
+        while self.buffer.len() < bytes {
+            let missing = bytes - self.buffer.len();
+            self.read(missing, missing.max(READ_AHEAD_BYTES)).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads at least one byte, at most `max`, into the buffer.
+    pub async fn read(&mut self, missing: usize, max: usize) -> Result<(), End> {
+        if self.buffer.capacity() - self.buffer.len() < missing.min(READ_AHEAD_BYTES) {
+            // Grows with what has arrived, whatever the frame announces.
+            let step = self.buffer.len().clamp(READ_AHEAD_BYTES, GROWTH_BYTES_MAX);
+            self.buffer.reserve(step.min(missing.max(READ_AHEAD_BYTES)));
+        }
+        loop {
+            if let Some(count) = self.socket.try_recv_buf(&mut self.buffer, max)? {
+                return self.received(count);
+            }
+            self.readable().await?;
+        }
+    }
+
+    /// Waits until the peer has sent something.
+    pub async fn readable(&self) -> Result<(), End> {
+        match unless(self.socket.readable(), self.shard.stopped()).await {
+            Some(result) => Ok(result?),
+            None => Err(End::Closed),
+        }
+    }
+
+    /// Bytes came (0: the peer has closed).
+    pub fn received(&self, count: usize) -> Result<(), End> {
+        if count == 0 {
+            return Err(End::Closed);
+        }
+        self.activity.received(count, clock::mono());
+        Ok(())
+    }
+
+    /// The frame is here whole.
+    pub fn frame_ended(&self) {
+        self.activity.frame_ended();
+    }
+
+    /// Where shards share a node, the first partition that a connection asks for decides the shard it lives on.
+    async fn settle(&mut self, size: usize) -> Result<(), End> {
+        if !self.shard.shares_its_node() {
+            self.settled = true;
+            return Ok(());
+        }
+        self.fill(4 + size.min(ROUTED_BYTES_MAX)).await?;
+        let head = Bytes::copy_from_slice(&self.buffer[4..(4 + size).min(self.buffer.len())]);
+        if let Some(partition) = route::first_partition(&self.shard.image(), head) {
+            self.settled = true;
+            match self.shard.owner(partition) {
+                Some(owner) if owner != self.shard.id && self.pipeline.is_empty() => {
+                    return Err(End::HandOver(owner));
+                }
+                Some(_) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the descriptor and the bytes that were read to another shard.
+    fn hand_over(self, to: ShardId) {
+        let Connection {
+            shard,
+            socket,
+            pipeline,
+            activity,
+            peer,
+            buffer,
+            ..
+        } = self;
+        drop((pipeline, activity));
+        let fd = Rc::try_unwrap(socket)
+            .ok()
+            .and_then(|socket| socket.into_fd().ok());
+        let Some(fd) = fd else {
+            tracing::warn!(peer = %peer.address, "connection closed: it is still in use and can't go to shard {to}");
+            return;
+        };
+        shard.counters.connections_handed_over.one();
+        shard.hand_over(
+            to,
+            Arrival {
+                fd,
+                peer: peer.address,
+                local: peer.local,
+                buffer,
+            },
+        );
+    }
+}
+
+/// Bytes asked for at once when little is known of what comes.
+const READ_AHEAD_BYTES: usize = 16 << 10;
+/// The most a buffer grows by at once.
+const GROWTH_BYTES_MAX: usize = 1 << 20;
+/// Of a request that decides where a connection lives, this much is looked at.
+const ROUTED_BYTES_MAX: usize = 64 << 10;

@@ -1,0 +1,236 @@
+//! Fetch: record batches from partitions, waiting for them if there are none yet (G21 to G28).
+//! Runs on the shard of the connection; partitions of other shards of the node are asked over the mesh.
+//! Always: nothing that is not durable is seen; the first batch comes whole; records are never null (G24).
+//! Locating batches is `shard`'s, sending them the pipeline's.
+//!
+//! Sessions (KIP-227) are not kept: every answer has session id 0, as Kafka's has when its cache is full, and every request
+//! then names all its partitions.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::leader_hint::LeaderHints;
+use super::produce::find_topic;
+use crate::base::limits::FETCH_BYTES_MAX;
+use crate::base::{
+    ErrorCode, LeaderEpoch, MonoNs, Offset, PartitionIndex, ShardId, TopicPartition,
+};
+use crate::io::clock;
+use crate::metadata::Image;
+use crate::server::outcome::Outcome;
+use crate::shard::{FetchAnswer, FetchAsk, Reply, Shard};
+use crate::wire::messages::fetch::{
+    EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch,
+    NodeEndpoint, PartitionData,
+};
+use crate::wire::{Records, RequestHeader, response_frame};
+
+/// One partition of the request, resolved.
+struct Wanted {
+    topic: usize,
+    partition: i32,
+    target: Result<(ShardId, FetchAsk), ErrorCode>,
+}
+
+pub async fn handle(shard: &Rc<Shard>, header: RequestHeader, request: FetchRequest) -> Outcome {
+    shard.counters.fetch_requests.one();
+    let version = header.request_api_version;
+    if let Some(error) = refused(&request) {
+        let response = FetchResponse {
+            error_code: error.code(),
+            ..Default::default()
+        };
+        return Outcome::of::<FetchRequest>(header.correlation_id, &response, version);
+    }
+    let image = shard.image();
+    let wanted = resolve(shard, &image, &request);
+    let budget = usize::try_from(request.max_bytes)
+        .unwrap_or(0)
+        .min(shard.broker_config().fetch_bytes_max.max(0) as usize)
+        .min(FETCH_BYTES_MAX);
+    let deadline = clock::mono().plus_ms(i64::from(request.max_wait_ms));
+    let answers = loop {
+        // Listening first: what becomes durable while we look is not missed.
+        let moved = listen(shard, &wanted, deadline);
+        let answers = look(shard, &wanted, budget).await;
+        let bytes: usize = answers.iter().map(FetchAnswer::bytes).sum();
+        let failed = answers.iter().any(FetchAnswer::answers_at_once);
+        let enough = bytes >= usize::try_from(request.min_bytes).unwrap_or(0);
+        if enough || failed || wanted.is_empty() || clock::mono() >= deadline || shard.is_stopping()
+        {
+            break answers;
+        }
+        moved.await;
+    };
+    respond(&image, &header, &request, &wanted, answers)
+}
+
+/// Why the whole request is refused, if it is.
+fn refused(request: &FetchRequest) -> Option<ErrorCode> {
+    let replica = match request.replica_state.replica_id {
+        -1 => request.replica_id,
+        id => id,
+    };
+    if replica >= 0 {
+        // There are no followers: nobody may take part in replication.
+        return Some(ErrorCode::ClusterAuthorizationFailed);
+    }
+    match (request.session_id, request.session_epoch) {
+        // Sessionless, or a new session that is not granted (kafka-go sends session id -1).
+        (_, -1 | 0) => None,
+        (0, _) if request.session_epoch < -1 => Some(ErrorCode::InvalidFetchSessionEpoch),
+        _ => Some(ErrorCode::FetchSessionIdNotFound),
+    }
+}
+
+fn resolve(shard: &Shard, image: &Image, request: &FetchRequest) -> Vec<Wanted> {
+    let mut wanted = Vec::new();
+    for (index, topic) in request.topics.iter().enumerate() {
+        let found = find_topic(image, &topic.topic, topic.topic_id);
+        for partition in &topic.partitions {
+            let target = found.and_then(|topic| {
+                let state = topic
+                    .partition(PartitionIndex(partition.partition))
+                    .ok_or(ErrorCode::UnknownTopicOrPartition)?;
+                if !shard.same_node(state.shard) {
+                    return Err(ErrorCode::NotLeaderOrFollower);
+                }
+                let ask = FetchAsk {
+                    partition: TopicPartition {
+                        topic_id: topic.id,
+                        partition: PartitionIndex(partition.partition),
+                    },
+                    offset: Offset(partition.fetch_offset),
+                    bytes_max: usize::try_from(partition.partition_max_bytes).unwrap_or(0),
+                    current_leader_epoch: LeaderEpoch(partition.current_leader_epoch),
+                    last_fetched_epoch: LeaderEpoch(partition.last_fetched_epoch),
+                    read_committed: request.isolation_level == 1,
+                };
+                Ok((state.shard, ask))
+            });
+            wanted.push(Wanted {
+                topic: index,
+                partition: partition.partition,
+                target,
+            });
+        }
+    }
+    wanted
+}
+
+/// Ends when something moved in one of the partitions, or at the deadline.
+fn listen(
+    shard: &Rc<Shard>,
+    wanted: &[Wanted],
+    deadline: MonoNs,
+) -> impl Future<Output = ()> + use<> {
+    let mut by_shard: BTreeMap<ShardId, Vec<TopicPartition>> = BTreeMap::new();
+    for (owner, ask) in wanted.iter().flat_map(|wanted| &wanted.target) {
+        by_shard.entry(*owner).or_default().push(ask.partition);
+    }
+    shard.listen(by_shard, deadline)
+}
+
+/// What there is now, in the order of the request. The first partition with records gives at least one batch, whole.
+async fn look(shard: &Rc<Shard>, wanted: &[Wanted], budget: usize) -> Vec<FetchAnswer> {
+    let mut answers = Vec::with_capacity(wanted.len());
+    let mut left = budget;
+    let mut first = true;
+    for wanted in wanted {
+        let answer = match &wanted.target {
+            Err(error) => FetchAnswer::failed(*error),
+            Ok((owner, ask)) => {
+                let ask = FetchAsk {
+                    bytes_max: ask.bytes_max.min(left),
+                    ..*ask
+                };
+                if *owner == shard.id {
+                    shard.fetch(ask, first).await
+                } else {
+                    shard.counters.cross_shard_fetch.one();
+                    let asked =
+                        shard.at(
+                            *owner,
+                            move |shard| async move { shard.fetch(ask, first).await },
+                        );
+                    asked
+                        .await
+                        .unwrap_or_else(|_gone| FetchAnswer::failed(ErrorCode::NotLeaderOrFollower))
+                }
+            }
+        };
+        left = left.saturating_sub(answer.bytes());
+        first &= answer.bytes() == 0;
+        answers.push(answer);
+    }
+    answers
+}
+
+fn respond(
+    image: &Image,
+    header: &RequestHeader,
+    request: &FetchRequest,
+    wanted: &[Wanted],
+    answers: Vec<FetchAnswer>,
+) -> Outcome {
+    let version = header.request_api_version;
+    let mut hints = LeaderHints::new(image);
+    let mut responses: Vec<FetchableTopicResponse> = request
+        .topics
+        .iter()
+        .map(|topic| FetchableTopicResponse {
+            topic: topic.topic.clone(),
+            topic_id: topic.topic_id,
+            partitions: Vec::with_capacity(topic.partitions.len()),
+        })
+        .collect();
+    let mut ranges = Vec::new();
+    for (wanted, answer) in wanted.iter().zip(answers) {
+        let topic = &mut responses[wanted.topic];
+        let mut data = PartitionData {
+            partition_index: wanted.partition,
+            error_code: answer.error.code(),
+            high_watermark: answer.high_watermark.0,
+            last_stable_offset: answer.last_stable_offset.0,
+            log_start_offset: answer.log_start_offset.0,
+            records: Records::Bytes(Default::default()),
+            ..Default::default()
+        };
+        if let Some((epoch, end)) = answer.diverging {
+            data.diverging_epoch = EpochEndOffset {
+                epoch: epoch.0,
+                end_offset: end.0,
+            };
+        }
+        let moved = [ErrorCode::NotLeaderOrFollower, ErrorCode::FencedLeaderEpoch];
+        if version >= 12 && moved.contains(&answer.error) {
+            let leader = hints.leader(&topic.topic, topic.topic_id, wanted.partition);
+            if let Some((leader_id, leader_epoch)) = leader {
+                data.current_leader = LeaderIdAndEpoch {
+                    leader_id: leader_id.0,
+                    leader_epoch: leader_epoch.0,
+                };
+            }
+        }
+        if let Some(range) = answer.range {
+            data.records = Records::Elsewhere { bytes: range.bytes };
+            ranges.push(range);
+        }
+        topic.partitions.push(data);
+    }
+    let endpoints = hints.nodes().map(|node| NodeEndpoint {
+        node_id: node.id.0,
+        host: node.host.clone(),
+        port: i32::from(node.port),
+        rack: node.rack.clone(),
+    });
+    let response = FetchResponse {
+        node_endpoints: endpoints.collect(),
+        responses,
+        ..Default::default()
+    };
+    match response_frame::<FetchRequest>(header.correlation_id, &response, version) {
+        Ok(frame) => Outcome::Reply(Reply::new(frame, ranges)),
+        Err(error) => Outcome::Close(format!("an answer could not be encoded: {error}")),
+    }
+}

@@ -1,0 +1,295 @@
+//! Metadata, DescribeCluster and DescribeTopicPartitions: nodes, topics, leaders (G42, G43).
+//! Answered from the image, on any shard.
+//! Always: every node named as leader, replica or controller is among the brokers.
+//! Topics on demand are made by the controller; the first answer about one is UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::topics;
+use crate::base::ErrorCode;
+use crate::metadata::topic_name;
+use crate::metadata::{Image, Topic};
+use crate::server::outcome::Outcome;
+use crate::shard::Shard;
+use crate::wire::messages::describe_cluster::{
+    DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
+};
+use crate::wire::messages::describe_topic_partitions::{
+    Cursor, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
+};
+use crate::wire::messages::metadata::{
+    MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
+    MetadataResponsePartition, MetadataResponseTopic,
+};
+use crate::wire::{RequestHeader, Str};
+
+pub async fn metadata(
+    shard: &Rc<Shard>,
+    header: RequestHeader,
+    request: MetadataRequest,
+) -> Outcome {
+    let version = header.request_api_version;
+    let image = shard.image();
+    let brokers = image.nodes().iter().map(|node| MetadataResponseBroker {
+        node_id: node.id.0,
+        host: node.host.clone(),
+        port: i32::from(node.port),
+        rack: node.rack.clone(),
+    });
+    let mut response = MetadataResponse {
+        brokers: brokers.collect(),
+        cluster_id: Some(image.cluster_id().clone()),
+        controller_id: image.controller().map_or(-1, |node| node.id.0),
+        ..Default::default()
+    };
+    let all = match &request.topics {
+        None => true,
+        // Version 0 has no null: empty is all.
+        Some(topics) => topics.is_empty() && version == 0,
+    };
+    if all {
+        response.topics = image.topics().map(|topic| describe(topic)).collect();
+    } else {
+        let may_create = request.allow_auto_topic_creation || version < 4;
+        let mut missing = BTreeSet::new();
+        for topic in request.topics.iter().flatten() {
+            response
+                .topics
+                .push(one(&image, topic, may_create, &mut missing));
+        }
+        if !missing.is_empty() && shard.broker_config().auto_create_topics {
+            topics::create_on_demand(shard, missing);
+        }
+    }
+    if request.include_topic_authorized_operations {
+        for topic in &mut response.topics {
+            if topic.error_code == ErrorCode::None.code() {
+                topic.topic_authorized_operations = TOPIC_OPERATIONS;
+            }
+        }
+    }
+    if request.include_cluster_authorized_operations {
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS;
+    }
+    Outcome::of::<MetadataRequest>(header.correlation_id, &response, version)
+}
+
+fn one(
+    image: &Image,
+    wanted: &MetadataRequestTopic,
+    may_create: bool,
+    missing: &mut BTreeSet<Str>,
+) -> MetadataResponseTopic {
+    let failed = |error: ErrorCode, name: Option<Str>| MetadataResponseTopic {
+        error_code: error.code(),
+        name,
+        topic_id: wanted.topic_id,
+        ..Default::default()
+    };
+    let Some(name) = wanted.name.as_ref() else {
+        return match image.topic_by_id(wanted.topic_id) {
+            Some(topic) => describe(topic),
+            None => failed(ErrorCode::UnknownTopicId, None),
+        };
+    };
+    if let Some(topic) = image.topic(name) {
+        return describe(topic);
+    }
+    let name = name.detach();
+    let mut answer = if topic_name::check(&name).is_err() {
+        failed(ErrorCode::InvalidTopicException, Some(name.clone()))
+    } else {
+        if may_create {
+            missing.insert(name.clone());
+        }
+        failed(ErrorCode::UnknownTopicOrPartition, Some(name.clone()))
+    };
+    answer.is_internal = topic_name::is_internal(&name);
+    answer
+}
+
+fn describe(topic: &Topic) -> MetadataResponseTopic {
+    let partitions = topic.partitions.iter().zip(0..);
+    let partitions = partitions.map(|(state, index)| MetadataResponsePartition {
+        error_code: match state.leader {
+            Some(_) => ErrorCode::None.code(),
+            None => ErrorCode::LeaderNotAvailable.code(),
+        },
+        partition_index: index,
+        leader_id: state.leader.map_or(-1, |node| node.0),
+        leader_epoch: state.leader_epoch.0,
+        replica_nodes: state.replicas.iter().map(|node| node.0).collect(),
+        isr_nodes: state.isr.iter().map(|node| node.0).collect(),
+        offline_replicas: Vec::new(),
+    });
+    MetadataResponseTopic {
+        error_code: ErrorCode::None.code(),
+        name: Some(topic.name.clone()),
+        topic_id: topic.id,
+        is_internal: topic.is_internal(),
+        partitions: partitions.collect(),
+        ..Default::default()
+    }
+}
+
+pub fn describe_cluster(
+    shard: &Rc<Shard>,
+    header: RequestHeader,
+    request: DescribeClusterRequest,
+) -> Outcome {
+    let version = header.request_api_version;
+    let image = shard.image();
+    let mut response = DescribeClusterResponse {
+        cluster_id: image.cluster_id().clone(),
+        endpoint_type: request.endpoint_type,
+        ..Default::default()
+    };
+    if request.endpoint_type == ENDPOINT_BROKERS {
+        response.controller_id = image.controller().map_or(-1, |node| node.id.0);
+        let nodes = image.nodes().iter();
+        let shown = nodes.filter(|node| !node.fenced || request.include_fenced_brokers);
+        response.brokers = shown
+            .map(|node| DescribeClusterBroker {
+                broker_id: node.id.0,
+                host: node.host.clone(),
+                port: i32::from(node.port),
+                rack: node.rack.clone(),
+                is_fenced: node.fenced,
+            })
+            .collect();
+        if request.include_cluster_authorized_operations {
+            response.cluster_authorized_operations = CLUSTER_OPERATIONS;
+        }
+    } else {
+        response.cluster_id = Str::default();
+        let (error, text) = if request.endpoint_type == ENDPOINT_CONTROLLERS {
+            (
+                ErrorCode::MismatchedEndpointType,
+                "The request was sent to an endpoint of the wrong type.",
+            )
+        } else {
+            (
+                ErrorCode::UnsupportedEndpointType,
+                "Unsupported endpoint type ",
+            )
+        };
+        response.error_code = error.code();
+        response.error_message = Some(match error {
+            ErrorCode::UnsupportedEndpointType => {
+                Str::from(format!("{text}{}", request.endpoint_type))
+            }
+            _ => Str::from_static(text),
+        });
+    }
+    Outcome::of::<DescribeClusterRequest>(header.correlation_id, &response, version)
+}
+
+pub fn describe_topic_partitions(
+    shard: &Rc<Shard>,
+    header: RequestHeader,
+    request: DescribeTopicPartitionsRequest,
+) -> Outcome {
+    let version = header.request_api_version;
+    let image = shard.image();
+    let names: BTreeSet<Str> = if request.topics.is_empty() {
+        image.topics().map(|topic| topic.name.clone()).collect()
+    } else {
+        request
+            .topics
+            .iter()
+            .map(|topic| topic.name.detach())
+            .collect()
+    };
+    let most = usize::try_from(shard.broker_config().described_partitions_max).unwrap_or(1);
+    let mut left = usize::try_from(request.response_partition_limit)
+        .unwrap_or(most)
+        .clamp(1, most);
+    let cursor = request.cursor.as_ref();
+    let mut response = DescribeTopicPartitionsResponse::default();
+    for name in names {
+        let first = match cursor {
+            Some(cursor) if name < cursor.topic_name => continue,
+            Some(cursor) if name == cursor.topic_name => cursor.partition_index.max(0),
+            _ => 0,
+        };
+        if left == 0 {
+            response.next_cursor = Some(Cursor {
+                topic_name: name,
+                partition_index: first,
+            });
+            break;
+        }
+        let Some(topic) = image.topic(&name) else {
+            response.topics.push(unknown_topic(name));
+            continue;
+        };
+        let (described, rest) = describe_from(topic, first as usize, left);
+        left -= described.partitions.len();
+        response.topics.push(described);
+        if let Some(partition_index) = rest {
+            response.next_cursor = Some(Cursor {
+                topic_name: topic.name.clone(),
+                partition_index,
+            });
+            break;
+        }
+    }
+    Outcome::of::<DescribeTopicPartitionsRequest>(header.correlation_id, &response, version)
+}
+
+fn unknown_topic(name: Str) -> DescribeTopicPartitionsResponseTopic {
+    let error = match topic_name::check(&name) {
+        Ok(()) => ErrorCode::UnknownTopicOrPartition,
+        Err(_) => ErrorCode::InvalidTopicException,
+    };
+    DescribeTopicPartitionsResponseTopic {
+        error_code: error.code(),
+        is_internal: topic_name::is_internal(&name),
+        name: Some(name),
+        ..Default::default()
+    }
+}
+
+/// At most `most` partitions from `first` on, and the index where to go on.
+fn describe_from(
+    topic: &Arc<Topic>,
+    first: usize,
+    most: usize,
+) -> (DescribeTopicPartitionsResponseTopic, Option<i32>) {
+    let whole = describe(topic);
+    let count = whole.partitions.len();
+    let end = first.saturating_add(most).min(count);
+    let partitions = whole.partitions.into_iter().skip(first).take(most);
+    let described = DescribeTopicPartitionsResponseTopic {
+        error_code: ErrorCode::None.code(),
+        name: whole.name,
+        topic_id: whole.topic_id,
+        is_internal: whole.is_internal,
+        topic_authorized_operations: TOPIC_OPERATIONS,
+        partitions: partitions
+            .map(|partition| DescribeTopicPartitionsResponsePartition {
+                error_code: partition.error_code,
+                partition_index: partition.partition_index,
+                leader_id: partition.leader_id,
+                leader_epoch: partition.leader_epoch,
+                replica_nodes: partition.replica_nodes,
+                isr_nodes: partition.isr_nodes,
+                eligible_leader_replicas: Some(Vec::new()),
+                last_known_elr: Some(Vec::new()),
+                offline_replicas: Vec::new(),
+            })
+            .collect(),
+    };
+    (described, (end < count).then_some(end as i32))
+}
+
+const ENDPOINT_BROKERS: i8 = 1;
+const ENDPOINT_CONTROLLERS: i8 = 2;
+
+/// What a client may do where nobody is refused anything: the bits of `AclOperation` that a topic knows.
+const TOPIC_OPERATIONS: i32 = 0b0000_1101_1111_1000;
+/// The same of the cluster.
+const CLUSTER_OPERATIONS: i32 = 0b0001_1111_1010_0000;

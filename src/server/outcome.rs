@@ -1,0 +1,44 @@
+//! What a request comes to: an answer now, an answer later, none, or the end of its connection.
+//! Made by handlers, consumed by the connection.
+//! Always: requests of one connection are answered in their order, whenever their answers are ready (G7).
+//! How answers are sent is `pipeline`'s.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::shard::Reply;
+use crate::wire::{EncodeError, Request, response_frame};
+
+/// An answer that comes later; `None` ends the connection.
+pub type LaterReply = Pin<Box<dyn Future<Output = Option<Reply>>>>;
+
+/// See the module.
+pub enum Outcome {
+    Reply(Reply),
+    /// The request is under way (a batch is appended and waits for the disk); the next one may begin.
+    Later(LaterReply),
+    /// Nothing is sent (acks=0).
+    Silent,
+    /// The connection is closed, for this reason.
+    Close(String),
+}
+
+impl Outcome {
+    /// The encoded response to a request.
+    pub fn of<R: Request>(correlation_id: i32, response: &R::Response, version: i16) -> Outcome {
+        match encode::<R>(correlation_id, response, version) {
+            Ok(reply) => Outcome::Reply(reply),
+            Err(error) => Outcome::Close(format!("an answer could not be encoded: {error}")),
+        }
+    }
+}
+
+/// The encoded response without records from elsewhere.
+pub fn encode<R: Request>(
+    correlation_id: i32,
+    response: &R::Response,
+    version: i16,
+) -> Result<Reply, EncodeError> {
+    let frame = response_frame::<R>(correlation_id, response, version)?;
+    Ok(Reply::new(frame, Vec::new()))
+}

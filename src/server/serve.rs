@@ -1,0 +1,331 @@
+//! The life of the broker's process: checks, shards, recovery, listeners, and an orderly stop.
+//! Called by the command line; one thread per shard, this one waits.
+//! Always: a port is opened when everything behind it can be served; a stop answers what is in flight, flushes, and leaves a
+//! checkpoint.
+//! What is checked beforehand is `io::preflight`'s, what is found on the disk `shard::recover`'s.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::connection::{self, Peer};
+use super::sweep::Server;
+use crate::base::{NodeId, ShardId, Uuid};
+use crate::io::arena::Arena;
+use crate::io::file::WriteMode;
+use crate::io::listener::Listener;
+use crate::io::mesh::{Mesh, Seat};
+use crate::io::socket::Socket;
+use crate::io::{clock, executor, preflight, random, signal};
+use crate::metadata::config::StaticConfig;
+use crate::metadata::{Image, Machine, MachineNode, placement};
+use crate::shard::{Arrival, Found, Job, Meeting, Settings, Shard, find};
+use crate::wire::Str;
+
+/// What `ringlog serve` was told.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// The data directory (`log.dirs`).
+    pub data: PathBuf,
+    /// Where the first node listens; the others on the ports behind.
+    pub listen: SocketAddr,
+    /// What clients are told instead of the listening address.
+    pub advertise: Option<String>,
+    /// Cores, one for each shard.
+    pub cores: Vec<usize>,
+    /// Bytes of memory for all shards together.
+    pub memory: u64,
+    /// Nodes that the shards form; at most one per shard.
+    pub nodes: u16,
+    /// Id of the first node.
+    pub node_id: i32,
+    /// Ordinary writes and fdatasync, for file systems without direct I/O.
+    pub buffered: bool,
+    /// Where metrics are served, if anywhere.
+    pub metrics: Option<SocketAddr>,
+    /// All configuration of the start.
+    pub statics: StaticConfig,
+}
+
+/// Why the broker did not start: one line that names the cause and the fix.
+#[derive(Debug)]
+pub struct ServeError(pub String);
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+impl<E: fmt::Display> From<E> for StartFailed {
+    fn from(error: E) -> StartFailed {
+        StartFailed(error.to_string())
+    }
+}
+
+/// An error on the way up, as text.
+struct StartFailed(String);
+
+/// What every shard needs to start.
+struct Plan {
+    settings: Arc<Settings>,
+    found: Arc<Found>,
+    machine: Machine,
+    cluster_id: Str,
+    /// By shard.
+    listen: Vec<SocketAddr>,
+    metrics: Option<SocketAddr>,
+    begun: Instant,
+}
+
+/// Runs the broker until it is told to stop.
+pub fn serve(options: ServeOptions) -> Result<(), ServeError> {
+    serve_inner(options).map_err(|StartFailed(text)| ServeError(text))
+}
+
+fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
+    let begun = Instant::now();
+    let shards = u16::try_from(options.cores.len())?;
+    preflight::system(options.cores.len())?;
+    let lock = preflight::data_directory(&options.data, options.buffered)?;
+    let stop = signal::Stop::install()?;
+    let cluster_id = find::cluster_id(&options.data, || Uuid::from_random(random::bytes()))?;
+    let found = Arc::new(find::scan(&options.data)?);
+    let settings = Arc::new(Settings {
+        data: options.data.clone(),
+        mode: match options.buffered {
+            true => WriteMode::Buffered,
+            false => WriteMode::Direct,
+        },
+        nodes: options.nodes,
+        node_id: NodeId(options.node_id),
+        statics: Arc::new(options.statics.clone()),
+        memory: options.memory / u64::from(shards),
+        shards,
+        meeting: Meeting::default(),
+    });
+    let listen = (0..shards).map(|shard| address(&options, shards, shard));
+    let plan = Arc::new(Plan {
+        machine: machine(&options, shards),
+        settings,
+        found,
+        cluster_id: Str::from(cluster_id),
+        listen: listen.collect(),
+        metrics: options.metrics,
+        begun,
+    });
+    // Bound before anything is recovered: a port in use is told at once.
+    let mut listeners = Vec::new();
+    for address in &plan.listen {
+        let listener = Listener::bind_std(*address, options.nodes < shards);
+        listeners.push(listener.map_err(|error| preflight::port_error(*address, &error))?);
+    }
+    if options.buffered {
+        println!(
+            "buffered: ordinary writes and fdatasync, the promises are the same, the speed is not"
+        );
+    }
+    let seats = Mesh::build(options.cores.len());
+    let mut threads = Vec::new();
+    for ((seat, core), listener) in seats.into_iter().zip(&options.cores).zip(listeners) {
+        let (plan, stop, core) = (plan.clone(), stop.clone(), *core);
+        let name = format!("shard-{}", seat.shard());
+        threads.push(executor::run_shard(Some(core), &name, move || {
+            run(plan, seat, core, listener, stop)
+        })?);
+    }
+    let mut result = Ok(());
+    for thread in threads {
+        result = result.and(thread.join()?);
+    }
+    drop(lock);
+    result.map_err(StartFailed)
+}
+
+/// The address of a shard: each node has a port of its own.
+fn address(options: &ServeOptions, shards: u16, shard: u16) -> SocketAddr {
+    let node = (0..options.nodes)
+        .find(|&node| placement::shards_of_node(node, options.nodes, shards).contains(&shard))
+        .unwrap_or_else(|| panic!("shard {shard} belongs to no node"));
+    SocketAddr::new(options.listen.ip(), options.listen.port() + node)
+}
+
+fn machine(options: &ServeOptions, shards: u16) -> Machine {
+    let told = options
+        .advertise
+        .clone()
+        .unwrap_or_else(|| match options.listen.ip() {
+            // Nobody can connect to "any"; without a better word it is this machine.
+            ip if ip.is_unspecified() => host_name(),
+            ip => ip.to_string(),
+        });
+    let rack = options.statics.get("broker.rack").map(str::to_owned);
+    let nodes = (0..options.nodes).map(|node| MachineNode {
+        id: NodeId(options.node_id + i32::from(node)),
+        host: Str::from(told.clone()),
+        port: options.listen.port() + node,
+        shards: placement::shards_of_node(node, options.nodes, shards)
+            .map(ShardId)
+            .collect(),
+    });
+    Machine {
+        nodes: nodes.collect(),
+        rack: Some(Str::from(rack.unwrap_or_else(host_name))),
+        incarnation: Uuid::from_random(random::bytes()),
+    }
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// One shard from its start to its end.
+async fn run(
+    plan: Arc<Plan>,
+    seat: Seat<Job>,
+    core: usize,
+    listener: std::net::TcpListener,
+    stop: signal::Stop,
+) -> Result<(), String> {
+    let arena = match Arena::new(plan.settings.memory) {
+        Ok(arena) => arena,
+        Err(error) => return Err(preflight::memory_error(plan.settings.memory, &error)),
+    };
+    let image = Arc::new(Image::empty(plan.cluster_id.clone()));
+    let shard = Shard::new(
+        plan.settings.clone(),
+        seat.attach(),
+        arena,
+        image,
+        plan.found.clone(),
+    );
+    let server = Server::new(shard.clone());
+    executor::spawn_detached(shard.clone().receive_jobs());
+    executor::spawn_detached(shard.clone().drive());
+    executor::spawn_detached(shard.clone().keep_room());
+    if shard.id == ShardId(0) {
+        let started = shard.start_controller(&plan.machine).await;
+        shard.tell_started(started.is_ok());
+        started?;
+    }
+    let ready = shard.ready().await;
+    if !ready {
+        return Err(format!("shard {} was not started", shard.id));
+    }
+    shard
+        .checkpoint_now()
+        .await
+        .map_err(|error| error.to_string())?;
+    announce(&plan, &shard, core);
+    let tasks = RefCell::new(Vec::new());
+    tasks
+        .borrow_mut()
+        .push(executor::spawn(shard.clone().upkeep()));
+    tasks
+        .borrow_mut()
+        .push(executor::spawn(server.clone().sweep()));
+    take_arrivals(&server);
+    let accepting = executor::spawn(accept(server.clone(), Listener::from_std(listener)));
+    if shard.id == ShardId(0) {
+        shard
+            .remove_old_checkpoints()
+            .await
+            .map_err(|error| error.to_string())?;
+        if let Some(address) = plan.metrics {
+            tasks
+                .borrow_mut()
+                .push(executor::spawn(crate::admin::serve(shard.clone(), address)));
+        }
+    }
+    stop.wait().await;
+    accepting.cancel().await;
+    wind_down(&shard, &server).await
+}
+
+/// One line for a person: what this shard is and has.
+fn announce(plan: &Plan, shard: &Shard, core: usize) {
+    let recovered = shard.recovered();
+    println!(
+        "shard {} core {core} node {} at {}: {} partitions, {} bytes of log, {} bytes read to verify, {} offline, in {} ms",
+        shard.id,
+        shard.node,
+        plan.listen[usize::from(shard.id.0)],
+        recovered.partitions,
+        recovered.log_bytes,
+        recovered.bytes_read,
+        recovered.offline,
+        plan.begun.elapsed().as_millis()
+    );
+}
+
+fn take_arrivals(server: &Rc<Server>) {
+    let taker = server.clone();
+    server.shard.on_arrival(Box::new(move |arrival: Arrival| {
+        let peer = Peer {
+            address: arrival.peer,
+            local: arrival.local,
+        };
+        match Socket::from_fd(arrival.fd) {
+            Ok(socket) => executor::spawn_detached(connection::serve(
+                taker.clone(),
+                socket,
+                peer,
+                arrival.buffer,
+            )),
+            Err(error) => tracing::warn!(peer = %peer.address, "connection lost: {error}"),
+        }
+    }));
+}
+
+/// Accepts connections until it is cancelled.
+async fn accept(server: Rc<Server>, mut listener: Listener) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, address)) => {
+                server.shard.counters.connections_accepted.one();
+                let local = socket
+                    .local_address()
+                    .unwrap_or(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 0));
+                let peer = Peer { address, local };
+                executor::spawn_detached(connection::serve(
+                    server.clone(),
+                    socket,
+                    peer,
+                    Default::default(),
+                ));
+            }
+            Err(error) => {
+                tracing::error!("no more connections are accepted: {error}");
+                return;
+            }
+        }
+    }
+}
+
+/// Answers what is in flight, makes everything durable, and writes the last checkpoint.
+async fn wind_down(shard: &Rc<Shard>, server: &Rc<Server>) -> Result<(), String> {
+    shard.begin_stop();
+    let deadline = clock::mono().plus_ms(ANSWER_MS_MAX);
+    while !server.is_empty() && clock::mono() < deadline {
+        executor::sleep(Duration::from_millis(5)).await;
+    }
+    server.close_all();
+    // Other shards may still need this one's partitions while they answer.
+    shard.meet().await;
+    shard.finish().await.map_err(|error| error.to_string())?;
+    shard.meet().await;
+    Ok(())
+}
+
+/// How long requests in flight may take when the broker stops.
+const ANSWER_MS_MAX: i64 = 800;

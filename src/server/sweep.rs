@@ -1,0 +1,146 @@
+//! The connections of a shard, and the sweeper that ends those that are idle or stuck.
+//! One `Server` per shard; a connection is registered while it lives.
+//! Always: a connection that sends a frame too slowly, or is idle or unread for `connections.max.idle.ms`, is closed within
+//! about a second, at no cost to the others.
+//! What a connection does is `connection`'s.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::pipeline::Pipeline;
+use crate::base::MonoNs;
+use crate::io::socket::Socket;
+use crate::io::{clock, executor};
+use crate::shard::Shard;
+
+/// The protocol's side of a shard.
+pub struct Server {
+    pub shard: Rc<Shard>,
+    connections: RefCell<HashMap<u64, Rc<Activity>>>,
+    next: Cell<u64>,
+}
+
+/// What the sweeper looks at.
+pub struct Activity {
+    socket: Rc<Socket>,
+    pipeline: Rc<Pipeline>,
+    /// When the last request ended or the connection began.
+    idle_since: Cell<MonoNs>,
+    /// A frame is arriving since then.
+    frame_since: Cell<Option<MonoNs>>,
+    frame_bytes: Cell<u64>,
+}
+
+/// Takes a connection out of the list when dropped.
+pub struct Registered {
+    server: Rc<Server>,
+    id: u64,
+}
+
+impl Server {
+    pub fn new(shard: Rc<Shard>) -> Rc<Server> {
+        Rc::new(Server {
+            shard,
+            connections: RefCell::default(),
+            next: Cell::new(0),
+        })
+    }
+
+    /// Lists a connection while the result lives.
+    pub fn register(self: &Rc<Self>, activity: Rc<Activity>) -> Registered {
+        let id = self.next.get();
+        self.next.set(id + 1);
+        self.connections.borrow_mut().insert(id, activity);
+        self.shard.counters.connections_open.one();
+        Registered {
+            server: self.clone(),
+            id,
+        }
+    }
+
+    /// True if no connection is left.
+    pub fn is_empty(&self) -> bool {
+        self.connections.borrow().is_empty()
+    }
+
+    /// Looks at every connection once a second.
+    pub async fn sweep(self: Rc<Self>) {
+        loop {
+            executor::sleep(SWEEP_INTERVAL).await;
+            if self.is_empty() {
+                continue;
+            }
+            let idle_max_ms = self.shard.broker_config().connection_idle_max_ms;
+            let now = clock::mono();
+            for activity in self.connections.borrow().values() {
+                if activity.is_over(now, idle_max_ms) {
+                    activity.socket.shutdown();
+                }
+            }
+        }
+    }
+
+    /// Ends every connection, whatever it does.
+    pub fn close_all(&self) {
+        for activity in self.connections.borrow().values() {
+            activity.socket.shutdown();
+        }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.server.connections.borrow_mut().remove(&self.id);
+        self.server.shard.counters.connections_open.less(1);
+    }
+}
+
+impl Activity {
+    pub fn new(socket: Rc<Socket>, pipeline: Rc<Pipeline>) -> Activity {
+        Activity {
+            socket,
+            pipeline,
+            idle_since: Cell::new(clock::mono()),
+            frame_since: Cell::new(None),
+            frame_bytes: Cell::new(0),
+        }
+    }
+
+    /// Bytes of a frame came.
+    pub fn received(&self, count: usize, now: MonoNs) {
+        if self.frame_since.get().is_none() {
+            self.frame_since.set(Some(now));
+            self.frame_bytes.set(0);
+        }
+        self.frame_bytes.set(self.frame_bytes.get() + count as u64);
+    }
+
+    /// The frame is here whole.
+    pub fn frame_ended(&self) {
+        self.frame_since.set(None);
+    }
+
+    /// The next request may come.
+    pub fn request_ended(&self, now: MonoNs) {
+        self.idle_since.set(now);
+    }
+
+    fn is_over(&self, now: MonoNs, idle_max_ms: Option<i64>) -> bool {
+        if let Some(since) = self.frame_since.get() {
+            let granted_ms = FRAME_MS_MAX + self.frame_bytes.get() / FRAME_BYTES_PER_MS_MIN;
+            return now.ms_since(since) > granted_ms;
+        }
+        let Some(idle_max_ms) = idle_max_ms.and_then(|ms| u64::try_from(ms).ok()) else {
+            return false;
+        };
+        let last = self.idle_since.get().max(self.pipeline.progress.get());
+        now.ms_since(last) > idle_max_ms
+    }
+}
+
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// A frame must be here after this long, and longer only while it comes at `FRAME_BYTES_PER_MS_MIN`.
+const FRAME_MS_MAX: u64 = 30_000;
+const FRAME_BYTES_PER_MS_MIN: u64 = 4;

@@ -1,0 +1,256 @@
+//! Carries out the disk operations of one partition's log.
+//! Runs in a task per operation on the partition's shard, started by `driver`.
+//! Always: an operation that returned is durable; the file stays the same descriptor from the first write to the seal.
+//! Which operations, and in which order, is the log's; how bytes get to the disk is `io::file`'s.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use super::cell::{SegmentCell, file_name};
+use super::{PartitionCell, Shard};
+use crate::base::Offset;
+use crate::io::file::{self, SegmentFile, StorageError, Zeroes};
+use crate::io::image::FileImage;
+use crate::log::{IoFailure, IoOp, PartitionMetadata, Snapshot};
+use crate::record::HEADER_BYTES;
+
+impl Shard {
+    /// Carries out one operation.
+    pub(super) async fn perform(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        op: IoOp,
+    ) -> Result<(), IoFailure> {
+        let result = match op {
+            IoOp::Create {
+                segment,
+                prealloc,
+                recycle,
+            } => self.create(cell, segment, prealloc, recycle).await,
+            IoOp::Cut {
+                segment,
+                position,
+                prealloc,
+            } => {
+                let file = self.open_segment(cell, segment).await?;
+                let cut = file.truncate_and_sync(position).await;
+                match cut {
+                    Ok(()) => file.preallocate(position, prealloc).await,
+                    Err(error) => Err(error),
+                }
+            }
+            IoOp::Preallocate { segment, from, to } => {
+                let file = self.open_segment(cell, segment).await?;
+                file.preallocate(from, to).await
+            }
+            IoOp::ZeroAhead { segment, from, to } => {
+                let file = self.open_segment(cell, segment).await?;
+                match Zeroes::new(&self.arena) {
+                    Some(zeroes) => file.write_zeros(from, to, &zeroes).await,
+                    // Only to make later writes cheaper: what is not zeroed reads as zero all the same.
+                    None => Ok(()),
+                }
+            }
+            IoOp::Write {
+                segment, from, to, ..
+            } => self.write(cell, segment, from, to).await,
+            IoOp::Seal {
+                segment,
+                size,
+                offset_index,
+                time_index,
+                snapshot,
+            } => {
+                let file = self.open_segment(cell, segment).await?;
+                if let Some(open) = cell.segment(segment) {
+                    open.image.borrow_mut().seal();
+                }
+                match file.truncate_and_sync(size).await {
+                    Ok(()) => save(cell, segment, offset_index, time_index, snapshot).await,
+                    Err(error) => Err(error),
+                }
+            }
+            IoOp::Save {
+                segment,
+                offset_index,
+                time_index,
+                snapshot,
+            } => save(cell, segment, offset_index, time_index, snapshot).await,
+            // Written with the directory, when there is a first record.
+            IoOp::SaveEpochs { .. } if !cell.directory_made.get() => Ok(()),
+            IoOp::SaveEpochs { text } => {
+                let path = cell.directory.join(EPOCHS_FILE);
+                file::write_file_atomically(&path, text.into_bytes()).await
+            }
+            IoOp::Delete { segment } => {
+                cell.segments.borrow_mut().remove(&segment);
+                delete_segment(cell, segment).await
+            }
+        };
+        result.map_err(failure)
+    }
+
+    /// Makes the file of a new segment, over a dropped one if there is one.
+    async fn create(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        segment: Offset,
+        prealloc: u64,
+        recycle: Option<Offset>,
+    ) -> Result<(), StorageError> {
+        self.make_directory(cell).await?;
+        let path = segment_path(cell, segment, "log");
+        let mode = self.settings.mode;
+        let opened = match recycle {
+            None => match SegmentFile::create(&path, mode).await {
+                // Left by a crash between this and the first write.
+                Err(error) if error.exists() => SegmentFile::open(&path, mode).await?,
+                created => created?,
+            },
+            Some(old) => {
+                for extension in ["index", "timeindex", "snapshot"] {
+                    file::delete(&segment_path(cell, old, extension)).await?;
+                }
+                let dropped = cell.segments.borrow_mut().remove(&old);
+                let open = dropped.and_then(|old| old.file.borrow().clone());
+                let old_path = segment_path(cell, old, "log");
+                file::rename(&old_path, &path).await?;
+                match open {
+                    Some(file) => file.renamed(&path),
+                    None => SegmentFile::open(&path, mode).await?,
+                }
+            }
+        };
+        let size = opened.size()?;
+        opened.preallocate(size.min(prealloc), prealloc).await?;
+        let open = self.segment_cell(cell, segment);
+        *open.file.borrow_mut() = Some(opened);
+        Ok(())
+    }
+
+    /// The partition's directory with its `partition.metadata`, made if it is not there.
+    pub(super) async fn make_directory(&self, cell: &PartitionCell) -> Result<(), StorageError> {
+        if cell.directory_made.get() {
+            return Ok(());
+        }
+        file::create_dir(&cell.directory).await?;
+        let path = cell.directory.join(METADATA_FILE);
+        if file::read_file(&path).await?.is_none() {
+            let metadata = PartitionMetadata {
+                topic_id: cell.id.topic_id,
+            };
+            file::write_file_atomically(&path, metadata.to_text().into_bytes()).await?;
+        }
+        let epochs = cell.partition.borrow().log().epochs().to_text();
+        let path = cell.directory.join(EPOCHS_FILE);
+        file::write_file_atomically(&path, epochs.into_bytes()).await?;
+        cell.directory_made.set(true);
+        Ok(())
+    }
+
+    async fn write(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        segment: Offset,
+        from: u64,
+        to: u64,
+    ) -> Result<(), StorageError> {
+        let open = self.segment_cell(cell, segment);
+        let file = match open.file.borrow().clone() {
+            Some(file) => file,
+            None => panic!(
+                "segment {segment} of {} is written before it is open",
+                cell.name()
+            ),
+        };
+        let sources = open.image.borrow().write_sources(from..to);
+        let sources = sources.unwrap_or_else(|| {
+            panic!(
+                "bytes {from}..{to} of segment {segment} of {} left memory",
+                cell.name()
+            )
+        });
+        self.counters.disk_writes.one();
+        self.counters.disk_write_bytes.add(to - from);
+        file.write_blocks(from, sources).await
+    }
+
+    /// The file of a segment, opened if it is not.
+    pub(super) async fn open_segment(
+        &self,
+        cell: &PartitionCell,
+        segment: Offset,
+    ) -> Result<SegmentFile, IoFailure> {
+        self.open_file(cell, segment).await.map_err(failure)
+    }
+
+    /// The file of a segment, opened if it is not.
+    pub(super) async fn open_file(
+        &self,
+        cell: &PartitionCell,
+        segment: Offset,
+    ) -> Result<SegmentFile, StorageError> {
+        let open = self.segment_cell(cell, segment);
+        if let Some(file) = open.file.borrow().clone() {
+            return Ok(file);
+        }
+        let path = segment_path(cell, segment, "log");
+        let file = SegmentFile::open(&path, self.settings.mode).await?;
+        let mut slot = open.file.borrow_mut();
+        // Another task may have opened it meanwhile: one descriptor serves all.
+        Ok(slot.get_or_insert(file).clone())
+    }
+
+    /// What this shard holds of a segment; an image with nothing in it if it is not there yet.
+    pub(super) fn segment_cell(&self, cell: &PartitionCell, segment: Offset) -> Rc<SegmentCell> {
+        let mut segments = cell.segments.borrow_mut();
+        let open = segments.entry(segment).or_insert_with(|| {
+            let image = FileImage::new(self.arena.clone(), HEADER_BYTES, 0, &[]);
+            Rc::new(SegmentCell::new(segment, image))
+        });
+        open.clone()
+    }
+}
+
+/// Replaces the index files of a segment, and the producer snapshot if there is one.
+async fn save(
+    cell: &PartitionCell,
+    segment: Offset,
+    offset_index: Vec<u8>,
+    time_index: Vec<u8>,
+    snapshot: Option<Snapshot>,
+) -> Result<(), StorageError> {
+    file::write_file_atomically(&segment_path(cell, segment, "index"), offset_index).await?;
+    file::write_file_atomically(&segment_path(cell, segment, "timeindex"), time_index).await?;
+    if let Some(snapshot) = snapshot {
+        let path = segment_path(cell, snapshot.offset, "snapshot");
+        file::write_file_atomically(&path, snapshot.bytes).await?;
+        if let Some(old) = snapshot.replaces {
+            file::delete(&segment_path(cell, old, "snapshot")).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn delete_segment(cell: &PartitionCell, segment: Offset) -> Result<(), StorageError> {
+    for extension in ["index", "timeindex", "snapshot", "log"] {
+        file::delete(&segment_path(cell, segment, extension)).await?;
+    }
+    Ok(())
+}
+
+/// The path of one of a segment's files.
+pub(super) fn segment_path(cell: &PartitionCell, segment: Offset, extension: &str) -> PathBuf {
+    cell.directory.join(file_name(segment, extension))
+}
+
+/// What the log is told of an error.
+fn failure(error: StorageError) -> IoFailure {
+    match error.is_no_space() {
+        true => IoFailure::NoSpace(error.to_string()),
+        false => IoFailure::Fault(error.to_string()),
+    }
+}
+
+pub(super) const METADATA_FILE: &str = "partition.metadata";
+pub(super) const EPOCHS_FILE: &str = "leader-epoch-checkpoint";

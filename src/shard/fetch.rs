@@ -1,0 +1,287 @@
+//! What a consumer gets of one partition now, and waiting for more (G22 to G28).
+//! On the partition's shard.
+//! Always: a range begins with the batch that holds the offset asked for and ends at or before the high watermark; the first
+//! batch of an answer is whole.
+//! Which partitions are asked for, and the answer, are the handler's.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use futures_lite::FutureExt;
+
+use super::{LogRange, PartitionCell, Shard};
+use crate::base::{ErrorCode, LeaderEpoch, MonoNs, Offset, ShardId, TopicPartition};
+use crate::io::arena::Pinned;
+use crate::io::{clock, executor};
+use crate::log::Location;
+use crate::partition::FetchAsk as PlanAsk;
+use crate::record::{BatchHeader, HEADER_BYTES};
+
+/// What is asked of one partition.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchAsk {
+    pub partition: TopicPartition,
+    pub offset: Offset,
+    pub bytes_max: usize,
+    pub current_leader_epoch: LeaderEpoch,
+    pub last_fetched_epoch: LeaderEpoch,
+    pub read_committed: bool,
+}
+
+/// What one partition answers.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchAnswer {
+    pub error: ErrorCode,
+    pub high_watermark: Offset,
+    pub last_stable_offset: Offset,
+    pub log_start_offset: Offset,
+    /// The largest epoch the log has up to the one last fetched, and its end.
+    pub diverging: Option<(LeaderEpoch, Offset)>,
+    pub range: Option<LogRange>,
+}
+
+impl FetchAnswer {
+    pub fn failed(error: ErrorCode) -> FetchAnswer {
+        FetchAnswer {
+            error,
+            high_watermark: Offset::NONE,
+            last_stable_offset: Offset::NONE,
+            log_start_offset: Offset::NONE,
+            diverging: None,
+            range: None,
+        }
+    }
+
+    /// Bytes of records.
+    pub fn bytes(&self) -> usize {
+        self.range.map_or(0, |range| range.bytes)
+    }
+
+    /// True if the whole request must not wait (`DelayedFetch`).
+    pub fn answers_at_once(&self) -> bool {
+        !self.error.is_none() || self.diverging.is_some()
+    }
+}
+
+impl Shard {
+    /// What there is for a consumer now; `whole`: at least one batch, however large.
+    pub async fn fetch(self: &Rc<Self>, ask: FetchAsk, whole: bool) -> FetchAnswer {
+        let Some(cell) = self.cell(ask.partition) else {
+            return FetchAnswer::failed(ErrorCode::UnknownTopicOrPartition);
+        };
+        match self.fetch_from(&cell, ask, whole).await {
+            Ok(answer) => answer,
+            Err(error) => FetchAnswer::failed(error),
+        }
+    }
+
+    async fn fetch_from(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        ask: FetchAsk,
+        whole: bool,
+    ) -> Result<FetchAnswer, ErrorCode> {
+        let (mut answer, location) = {
+            let partition = cell.partition.borrow();
+            let plan = partition.fetch(&PlanAsk {
+                offset: ask.offset,
+                current_leader_epoch: ask.current_leader_epoch,
+                last_fetched_epoch: ask.last_fetched_epoch,
+            });
+            let chain = partition.chain();
+            let mut answer = FetchAnswer {
+                error: ErrorCode::None,
+                high_watermark: chain.high_watermark(),
+                last_stable_offset: chain.last_stable(),
+                log_start_offset: chain.log_start(),
+                diverging: None,
+                range: None,
+            };
+            match plan {
+                Ok(plan) => {
+                    answer.diverging = plan.diverging.map(|from| (from.epoch, from.end_offset));
+                    if answer.diverging.is_some() {
+                        return Ok(answer);
+                    }
+                    (answer, plan.location)
+                }
+                // As Kafka: with this error the offsets are told, so that the client can reset.
+                Err(error @ ErrorCode::OffsetOutOfRange) => {
+                    return Ok(FetchAnswer { error, ..answer });
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        if location.position >= location.limit || (ask.bytes_max == 0 && !whole) {
+            return Ok(answer);
+        }
+        answer.range = self.range_from(cell, location, ask, whole).await?;
+        Ok(answer)
+    }
+
+    /// The range that begins with the batch that holds the offset.
+    async fn range_from(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        location: Location,
+        ask: FetchAsk,
+        whole: bool,
+    ) -> Result<Option<LogRange>, ErrorCode> {
+        let Some((position, header)) = self.seek(cell, location, ask.offset).await? else {
+            return Ok(None);
+        };
+        let there = location.limit - position;
+        let first = header.size_in_bytes() as u64;
+        let mut bytes = there.min(ask.bytes_max as u64);
+        if bytes < first {
+            // A part of a batch is of no use to anybody.
+            if !whole {
+                return Ok(None);
+            }
+            bytes = first.min(there);
+        }
+        cell.partition.borrow_mut().note_boundary(
+            header.next_offset(),
+            location.segment,
+            position + first,
+        );
+        Ok(Some(LogRange {
+            shard: self.id,
+            partition: cell.id,
+            segment: location.segment,
+            position,
+            bytes: bytes as usize,
+        }))
+    }
+
+    /// From a batch at or before the one that holds `offset`: where that one is, and its header. `None`: it is not there.
+    pub(super) async fn seek(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        location: Location,
+        offset: Offset,
+    ) -> Result<Option<(u64, BatchHeader)>, ErrorCode> {
+        let mut position = location.position;
+        while position < location.limit {
+            let header = self.header_at(cell, &location, position).await?;
+            if header.last_offset() >= offset {
+                return Ok(Some((position, header)));
+            }
+            position += header.size_in_bytes() as u64;
+            executor::yield_if_needed().await;
+        }
+        Ok(None)
+    }
+
+    /// The batch header at a position where one is.
+    pub(super) async fn header_at(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        location: &Location,
+        position: u64,
+    ) -> Result<BatchHeader, ErrorCode> {
+        let whole = self
+            .bytes_at(cell, location.segment, position, HEADER_BYTES)
+            .await?;
+        let header = BatchHeader::read(whole.bytes()).ok_or(ErrorCode::CorruptMessage)?;
+        let size = header.size_in_bytes();
+        if size < HEADER_BYTES || position + size as u64 > location.limit {
+            tracing::error!(
+                partition = %cell.name(),
+                "no batch at byte {position} of segment {}: the segment is damaged", location.segment
+            );
+            return Err(ErrorCode::CorruptMessage);
+        }
+        Ok(header)
+    }
+
+    /// Exactly `bytes` bytes from `position` on, in one piece.
+    pub(super) async fn bytes_at(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        segment: Offset,
+        position: u64,
+        bytes: usize,
+    ) -> Result<Contiguous, ErrorCode> {
+        let first = self.read_at(cell, segment, position, bytes).await?;
+        if first.len() == bytes {
+            return Ok(Contiguous::Pinned(first));
+        }
+        let mut copy = first.bytes().to_vec();
+        while copy.len() < bytes {
+            let at = position + copy.len() as u64;
+            let next = self.read_at(cell, segment, at, bytes - copy.len()).await?;
+            copy.extend_from_slice(next.bytes());
+        }
+        Ok(Contiguous::Copy(copy))
+    }
+
+    /// Ends when something moved in one of the partitions, or at the deadline. It listens from the call on.
+    pub fn listen(
+        self: &Rc<Self>,
+        partitions: BTreeMap<ShardId, Vec<TopicPartition>>,
+        deadline: MonoNs,
+    ) -> impl Future<Output = ()> + use<> {
+        let mut moved: Vec<std::pin::Pin<Box<dyn Future<Output = ()>>>> = Vec::new();
+        for (owner, partitions) in partitions {
+            if owner == self.id {
+                for partition in partitions {
+                    if let Some(cell) = self.cell(partition) {
+                        moved.push(Box::pin(wait_moved(cell)));
+                    }
+                }
+            } else {
+                // Not for ever: a listener that nobody waits for any more must end.
+                let until = deadline.min(clock::mono().plus_ms(REMOTE_LISTEN_MS_MAX));
+                let heard = self.at(owner, move |shard| async move {
+                    let here = BTreeMap::from([(shard.id, partitions)]);
+                    shard.listen(here, until).await;
+                });
+                moved.push(Box::pin(async move {
+                    // Gone: the process is stopping, and so is this one.
+                    let _ = heard.await;
+                }));
+            }
+        }
+        let stopped = self.clone().stopped_owned();
+        async move {
+            let any = std::future::poll_fn(|cx| {
+                for future in &mut moved {
+                    if future.as_mut().poll(cx).is_ready() {
+                        return std::task::Poll::Ready(());
+                    }
+                }
+                std::task::Poll::Pending
+            });
+            let _ = executor::until(deadline, any.or(stopped)).await;
+        }
+    }
+
+    async fn stopped_owned(self: Rc<Self>) {
+        self.stopped().await;
+    }
+}
+
+/// Ends when something moved in the partition; listens from the call on.
+fn wait_moved(cell: Rc<PartitionCell>) -> impl Future<Output = ()> {
+    let seen = cell.moved.generation();
+    async move { cell.moved.since(seen).await }
+}
+
+/// Bytes in one piece, in the arena or copied together.
+pub(super) enum Contiguous {
+    Pinned(Pinned),
+    Copy(Vec<u8>),
+}
+
+impl Contiguous {
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Contiguous::Pinned(pinned) => pinned.bytes(),
+            Contiguous::Copy(bytes) => bytes,
+        }
+    }
+}
+
+/// A shard listens for another at most this long, then it is asked again.
+const REMOTE_LISTEN_MS_MAX: i64 = 5_000;

@@ -1,0 +1,96 @@
+//! Making room in the arena: what was read back goes first, then the tails of logs that are on the disk and read by nobody lately.
+//! Per shard; called by whoever needs memory, and when an allocation was refused.
+//! Always: nothing that is not durable is dropped; what is being sent is held by who sends it.
+//! Where memory is handed out is `io::arena`'s.
+
+use std::rc::Rc;
+
+use super::Shard;
+use crate::base::MonoNs;
+use crate::io::{clock, executor};
+
+impl Shard {
+    /// Drops at least `wanted` bytes (more: a good part of the arena) of what can be read again; how many.
+    pub(super) fn evict(&self, wanted: usize) -> usize {
+        let goal = wanted.max((self.arena.budget() / EVICT_PART) as usize);
+        let mut freed = self.evict_cold(goal);
+        if freed < goal {
+            freed += self.evict_hot(goal - freed, clock::mono());
+        }
+        freed
+    }
+
+    fn evict_cold(&self, goal: usize) -> usize {
+        let mut pieces = Vec::new();
+        for cell in self.all_cells() {
+            for segment in cell.segments.borrow().values() {
+                if let Some(used) = segment.image.borrow().oldest_cold() {
+                    pieces.push((used, segment.clone()));
+                }
+            }
+        }
+        pieces.sort_by_key(|(used, _)| *used);
+        let mut freed = 0;
+        for (used, segment) in pieces {
+            if freed >= goal {
+                break;
+            }
+            freed += segment.image.borrow_mut().evict_cold(used);
+        }
+        freed
+    }
+
+    /// Drops durable tails last used before `before`, the longest unused first.
+    fn evict_hot(&self, goal: usize, before: MonoNs) -> usize {
+        let mut pieces = Vec::new();
+        for cell in self.all_cells() {
+            let partition = cell.partition.borrow();
+            for (base, segment) in cell.segments.borrow().iter() {
+                let image = segment.image.borrow();
+                let Some((used, end)) = image.oldest_hot() else {
+                    continue;
+                };
+                let durable = partition.log().readable_end(*base).unwrap_or(0);
+                if used < before && end <= durable {
+                    pieces.push((used, end, segment.clone()));
+                }
+            }
+        }
+        pieces.sort_by_key(|(used, _, _)| *used);
+        let mut freed = 0;
+        for (_, end, segment) in pieces {
+            if freed >= goal {
+                break;
+            }
+            freed += segment.image.borrow_mut().evict_durable(end);
+        }
+        freed
+    }
+
+    /// Answers refused allocations for as long as the shard lives.
+    pub async fn keep_room(self: Rc<Self>) {
+        loop {
+            self.arena.pressure().await;
+            let wanted = self.arena.wanted();
+            if wanted > 0 && self.evict(wanted) == 0 {
+                // All of it is in use: what is written now becomes durable in a moment.
+                executor::sleep(NOTHING_TO_EVICT_WAIT).await;
+            }
+        }
+    }
+
+    /// Gives back what idle partitions hold.
+    pub(super) fn evict_idle(&self) {
+        let before = clock::mono().0.saturating_sub(IDLE_NS);
+        let held: usize = self.arena.used() as usize;
+        if held > 0 {
+            self.evict_hot(usize::MAX, MonoNs(before));
+        }
+    }
+}
+
+/// An eviction frees at least this part of the arena.
+const EVICT_PART: u64 = 32;
+const NOTHING_TO_EVICT_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
+/// A tail that nobody asked for in this time goes, whether memory is short or not.
+const IDLE_NS: u64 = 60_000_000_000;

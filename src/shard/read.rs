@@ -1,0 +1,238 @@
+//! Bytes of a log for those who read it: from memory if they are there, else read back from the disk, ahead of who reads on.
+//! On the partition's shard; another shard of the node borrows a piece for the time of a send.
+//! Always: what is given out is durable; two readers of the same place share one read; nobody waits for a disk but who asked.
+//! Which bytes a reader wants is `fetch`'s and the recovery's.
+
+use std::rc::Rc;
+
+use super::cell::SegmentCell;
+use super::{LogRange, PartitionCell, Shard};
+use crate::base::limits::BLOCK_BYTES;
+use crate::base::{ErrorCode, Offset};
+use crate::io::arena::{Extent, Pinned, SliceRef};
+use crate::io::executor;
+use crate::io::sync::Notify;
+
+/// Bytes of a log in memory, for as long as it lives.
+pub enum Piece {
+    Here(Pinned),
+    /// Of another shard of the process.
+    There {
+        slice: SliceRef,
+        release: Release,
+    },
+}
+
+/// Tells the owner of a borrowed piece that it is free.
+pub struct Release {
+    shard: Rc<Shard>,
+    owner: crate::base::ShardId,
+    export: u64,
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        let export = self.export;
+        let returned = self.shard.at(self.owner, move |shard| async move {
+            shard.exports.borrow_mut().remove(&export);
+        });
+        drop(returned);
+    }
+}
+
+impl Piece {
+    pub fn len(&self) -> usize {
+        match self {
+            Piece::Here(pinned) => pinned.len(),
+            Piece::There { slice, .. } => slice.len,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes, if they are this shard's.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Piece::Here(pinned) => Some(pinned.bytes()),
+            Piece::There { .. } => None,
+        }
+    }
+
+    /// What is left after `done` bytes, for `sendfile`.
+    pub fn for_send(&self, done: usize) -> SliceRef {
+        match self {
+            Piece::Here(pinned) => pinned.part(done, pinned.len() - done).for_send(),
+            Piece::There { slice, .. } => slice.part(done, slice.len - done),
+        }
+    }
+}
+
+impl Shard {
+    /// The next piece of a range, after `sent` bytes of it. `None`: the segment is gone, or can't be read.
+    pub async fn resolve(self: &Rc<Self>, range: LogRange, sent: usize) -> Option<Piece> {
+        let position = range.position + sent as u64;
+        let wanted = range.bytes - sent;
+        if range.shard == self.id {
+            let cell = self.cell(range.partition)?;
+            let read = self.read_at(&cell, range.segment, position, wanted).await;
+            return read.ok().map(Piece::Here);
+        }
+        let owner = range.shard;
+        let lent = self.at(owner, move |shard| async move {
+            let cell = shard.cell(range.partition)?;
+            let pinned = shard
+                .read_at(&cell, range.segment, position, wanted)
+                .await
+                .ok()?;
+            let slice = pinned.for_send();
+            let export = shard.next_export.get();
+            shard.next_export.set(export + 1);
+            shard.exports.borrow_mut().insert(export, pinned);
+            Some((slice, export))
+        });
+        let (slice, export) = lent.await.ok()??;
+        Some(Piece::There {
+            slice,
+            release: Release {
+                shard: self.clone(),
+                owner,
+                export,
+            },
+        })
+    }
+
+    /// Up to `wanted` bytes (at least one) of a segment from `position` on, all of them durable.
+    /// Errors: OFFSET_OUT_OF_RANGE if the segment is gone, KAFKA_STORAGE_ERROR if the disk fails.
+    pub(super) async fn read_at(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        segment: Offset,
+        position: u64,
+        wanted: usize,
+    ) -> Result<Pinned, ErrorCode> {
+        loop {
+            let end = cell.partition.borrow().log().readable_end(segment);
+            let Some(end) = end.filter(|end| position < *end) else {
+                return Err(ErrorCode::OffsetOutOfRange);
+            };
+            let wanted = wanted.min((end - position) as usize);
+            let open = self.segment_cell(cell, segment);
+            let found = open.image.borrow().slice(position, wanted);
+            if let Some(pinned) = found {
+                let sequential = open.read_end.replace(position + pinned.len() as u64) == position;
+                if sequential {
+                    self.read_ahead(cell, &open, position + pinned.len() as u64, end);
+                }
+                return Ok(pinned);
+            }
+            let window = position / WINDOW_BYTES * WINDOW_BYTES;
+            self.read_window(cell, &open, window).await?;
+        }
+    }
+
+    /// Reads the windows after `position` in the background, if they are not in memory.
+    fn read_ahead(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        open: &Rc<SegmentCell>,
+        position: u64,
+        end: u64,
+    ) {
+        let first = position.div_ceil(WINDOW_BYTES);
+        for window in (first..first + WINDOWS_AHEAD).map(|index| index * WINDOW_BYTES) {
+            let here = open.image.borrow().contains(window);
+            if window >= end || here || open.reading.borrow().contains_key(&window) {
+                continue;
+            }
+            let (shard, cell, open) = (self.clone(), cell.clone(), open.clone());
+            executor::spawn_detached(async move {
+                // Who needs it asks again, and is told what is wrong.
+                let _ = shard.read_window(&cell, &open, window).await;
+            });
+        }
+    }
+
+    /// Reads one window of a segment's file into memory, or waits for who does.
+    async fn read_window(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        open: &Rc<SegmentCell>,
+        window: u64,
+    ) -> Result<(), ErrorCode> {
+        let under_way = open.reading.borrow().get(&window).cloned();
+        if let Some(done) = under_way {
+            done.wait().await;
+            return Ok(());
+        }
+        let done = Rc::new(Notify::new());
+        open.reading.borrow_mut().insert(window, done.clone());
+        if !cell.partition.borrow_mut().begin_read(open.base) {
+            open.reading.borrow_mut().remove(&window);
+            done.notify();
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        let result = self.read_window_now(cell, open, window).await;
+        cell.partition.borrow_mut().end_read(open.base);
+        self.schedule(cell);
+        open.reading.borrow_mut().remove(&window);
+        done.notify();
+        result
+    }
+
+    async fn read_window_now(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        open: &Rc<SegmentCell>,
+        window: u64,
+    ) -> Result<(), ErrorCode> {
+        let extent = self.extent(WINDOW_BYTES as usize).await;
+        let failed = |error| {
+            tracing::error!(partition = %cell.name(), "read failed: {error}");
+            ErrorCode::KafkaStorageError
+        };
+        let file = self.open_file(cell, open.base).await.map_err(failed)?;
+        // What becomes durable while we read may or may not be in what was read.
+        let end = cell.partition.borrow().log().readable_end(open.base);
+        let end = end.ok_or(ErrorCode::OffsetOutOfRange)?;
+        if end <= window {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        let blocks = (end - window)
+            .min(WINDOW_BYTES)
+            .next_multiple_of(BLOCK_BYTES) as usize;
+        self.counters.fetch_cold_reads.one();
+        let target = extent.pin(0, blocks);
+        let count = file.read_blocks(window, target).await.map_err(failed)?;
+        let good = count.min((end - window) as usize);
+        if good == 0 {
+            tracing::error!(
+                partition = %cell.name(),
+                "segment {} ends before byte {window}, where {end} bytes are durable", open.base
+            );
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        open.image
+            .borrow_mut()
+            .insert_cold(window, extent.pin(0, good));
+        Ok(())
+    }
+
+    /// Memory of `bytes`, made free by eviction if there is none.
+    pub(super) async fn extent(self: &Rc<Self>, bytes: usize) -> Extent {
+        loop {
+            if let Some(extent) = self.arena.allocate(bytes) {
+                return extent;
+            }
+            if self.evict(bytes) == 0 {
+                self.arena.wait_for_room(bytes).await;
+            }
+        }
+    }
+}
+
+/// Cold data is read in aligned windows of this size.
+const WINDOW_BYTES: u64 = 256 << 10;
+/// How many windows a sequential reader is kept ahead of.
+const WINDOWS_AHEAD: u64 = 4;

@@ -1,0 +1,298 @@
+//! Opening partitions: from what was found on the disk to partitions that serve; the controller and its log first.
+//! At start for all of a shard's partitions, later for new ones.
+//! Always: a partition that can't be trusted stays offline with its bytes untouched; the others serve.
+//! What is trusted, verified or cut is decided by `log::Recovery`.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::cell::{file_name, partition_config};
+use super::disk::EPOCHS_FILE;
+use super::find::FoundPartition;
+use super::{PartitionCell, Shard, controller};
+use crate::base::limits::BLOCK_BYTES;
+use crate::base::{LeaderEpoch, Offset, PartitionIndex, TopicPartition, Uuid};
+use crate::io::file::{self, SegmentFile, StorageError};
+use crate::io::{clock, executor};
+use crate::log::{Need, Refusal, SegmentFile as FoundSegment};
+use crate::metadata::config::TopicConfig;
+use crate::metadata::topic_name::CLUSTER_METADATA;
+use crate::metadata::{Controller, Image, Machine, MetadataRecord};
+use crate::partition::{Partition, PartitionConfig, PartitionFiles, PartitionRecovery};
+use crate::record::scan::Batches;
+
+/// What a shard found at its start.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Recovered {
+    pub partitions: usize,
+    pub log_bytes: u64,
+    /// Read to verify what was not certain.
+    pub bytes_read: u64,
+    pub offline: usize,
+}
+
+/// Why a partition was not opened.
+enum NotOpened {
+    Refused(String),
+    Disk(StorageError),
+}
+
+impl From<Refusal> for NotOpened {
+    fn from(Refusal(reason): Refusal) -> NotOpened {
+        NotOpened::Refused(reason)
+    }
+}
+
+impl From<StorageError> for NotOpened {
+    fn from(error: StorageError) -> NotOpened {
+        NotOpened::Disk(error)
+    }
+}
+
+impl Shard {
+    /// What was found at start.
+    pub fn recovered(&self) -> Recovered {
+        self.recovered.get()
+    }
+
+    /// Opens a partition of this shard, from the disk if it is there, and lists it.
+    pub(super) async fn open_partition(
+        self: &Rc<Self>,
+        id: TopicPartition,
+        topic: &str,
+        epoch: LeaderEpoch,
+        config: TopicConfig,
+    ) -> Rc<PartitionCell> {
+        let directory = self.settings.data.join(format!("{topic}-{}", id.partition));
+        let found = self.found.partitions.get(&id);
+        let checkpoint = self.found.checkpoints.get(&id);
+        let lived = partition_config(config, self.broker_config());
+        let opened = match (found, checkpoint) {
+            (None, Some(merged)) if merged.entry.proof.offset > merged.entry.log_start => {
+                Err(NotOpened::Refused(format!(
+                    "the directory is gone, which held records up to offset {}",
+                    merged.entry.proof.offset
+                )))
+            }
+            (None, _) => Ok(Partition::new(id, lived, clock::now())),
+            (Some(found), _) => self.recover(id, found, epoch, lived).await,
+        };
+        let mut recovered = self.recovered.get();
+        recovered.partitions += 1;
+        let mut partition = match opened {
+            Ok(partition) => partition,
+            Err(error) => {
+                let reason = match error {
+                    NotOpened::Refused(reason) => reason,
+                    NotOpened::Disk(error) => error.to_string(),
+                };
+                tracing::error!(
+                    partition = %format_args!("{topic}-{}", id.partition),
+                    "partition is offline: {reason}; its files are left as they are"
+                );
+                recovered.offline += 1;
+                let entry = checkpoint.map(|merged| merged.entry.clone());
+                Partition::refused(id, lived, reason, entry, clock::now())
+            }
+        };
+        partition.lead(epoch);
+        recovered.log_bytes += partition.log().size_bytes();
+        self.recovered.set(recovered);
+        let directory = found.map_or(directory, |found| found.directory.clone());
+        let cell = PartitionCell::new(id, topic.into(), directory, partition, config);
+        cell.directory_made.set(found.is_some());
+        let cell = Rc::new(cell);
+        self.cells.borrow_mut().insert(id, cell.clone());
+        self.schedule(&cell);
+        cell
+    }
+
+    async fn recover(
+        self: &Rc<Self>,
+        id: TopicPartition,
+        found: &FoundPartition,
+        epoch: LeaderEpoch,
+        config: PartitionConfig,
+    ) -> Result<Partition, NotOpened> {
+        let now = clock::now();
+        let checkpoint = self.found.checkpoints.get(&id);
+        let files = PartitionFiles {
+            segments: self.segments(found).await?,
+            snapshots: self.snapshots(found).await?,
+            epochs_text: match file::read_file(&found.directory.join(EPOCHS_FILE)).await? {
+                Some(bytes) => String::from_utf8(bytes).ok(),
+                None => None,
+            },
+            checkpoint: checkpoint.map(|merged| merged.entry.clone()),
+            clean: checkpoint.is_some_and(|merged| merged.clean),
+        };
+        let mut recovery = PartitionRecovery::start(id, config, files, epoch, false, now)?;
+        let mut open: Option<(Offset, SegmentFile)> = None;
+        while let Some(need) = recovery.need()? {
+            let file = match &open {
+                Some((segment, file)) if *segment == need.segment => file.clone(),
+                _ => {
+                    let path = found.directory.join(file_name(need.segment, "log"));
+                    let file = SegmentFile::open(&path, self.settings.mode).await?;
+                    open = Some((need.segment, file.clone()));
+                    file
+                }
+            };
+            let bytes = self.read_need(&file, need).await?;
+            recovery.on_bytes(&bytes, now)?;
+            executor::yield_if_needed().await;
+        }
+        Ok(recovery.finish(now)?)
+    }
+
+    /// The bytes that a recovery asks for.
+    async fn read_need(
+        self: &Rc<Self>,
+        file: &SegmentFile,
+        need: Need,
+    ) -> Result<Vec<u8>, StorageError> {
+        let mut bytes = Vec::with_capacity((need.to - need.from) as usize);
+        let mut at = need.from;
+        while at < need.to {
+            let block = at / BLOCK_BYTES * BLOCK_BYTES;
+            let blocks = (need.to - block)
+                .next_multiple_of(BLOCK_BYTES)
+                .min(READ_BYTES);
+            let extent = self.extent(blocks as usize).await;
+            let target = extent.pin(0, blocks as usize);
+            let count = file.read_blocks(block, target.clone()).await? as u64;
+            let end = (block + count).min(need.to);
+            if end <= at {
+                return Err(file.too_short(need.to));
+            }
+            bytes.extend_from_slice(&target.bytes()[(at - block) as usize..(end - block) as usize]);
+            at = end;
+        }
+        let mut recovered = self.recovered.get();
+        recovered.bytes_read += need.to - need.from;
+        self.recovered.set(recovered);
+        Ok(bytes)
+    }
+
+    /// The segments with their indexes.
+    async fn segments(&self, found: &FoundPartition) -> Result<Vec<FoundSegment>, StorageError> {
+        let mut segments = Vec::with_capacity(found.segments.len());
+        for (base, length) in &found.segments {
+            let path = |extension| found.directory.join(file_name(*base, extension));
+            segments.push(FoundSegment {
+                base: *base,
+                length: *length,
+                offset_index: file::read_file(&path("index")).await?,
+                time_index: file::read_file(&path("timeindex")).await?,
+            });
+        }
+        Ok(segments)
+    }
+
+    /// Producer snapshots, by offset.
+    async fn snapshots(
+        &self,
+        found: &FoundPartition,
+    ) -> Result<Vec<(Offset, Vec<u8>)>, StorageError> {
+        let mut snapshots = Vec::with_capacity(found.snapshots.len());
+        for offset in &found.snapshots {
+            let path = found.directory.join(file_name(*offset, "snapshot"));
+            if let Some(bytes) = file::read_file(&path).await? {
+                snapshots.push((*offset, bytes));
+            }
+        }
+        Ok(snapshots)
+    }
+
+    /// Calls `each` with key and value of every durable record of a partition.
+    pub(super) async fn replay_records(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        mut each: impl FnMut(Offset, Option<&[u8]>, Option<&[u8]>),
+    ) -> Result<(), String> {
+        let mut at = cell.partition.borrow().chain().log_start();
+        loop {
+            let location = cell.partition.borrow().log().locate(at);
+            let location = location.map_err(|error| error.to_string())?;
+            let mut position = location.position;
+            if position >= location.limit {
+                return Ok(());
+            }
+            while position < location.limit {
+                let header = self
+                    .header_at(cell, &location, position)
+                    .await
+                    .map_err(|error| error.to_string())?;
+                let size = header.size_in_bytes();
+                let bytes = self.bytes_at(cell, location.segment, position, size).await;
+                let bytes = bytes.map_err(|error| error.to_string())?;
+                let batch = Batches::new(bytes.bytes()).next();
+                let batch = batch.ok_or_else(|| format!("no batch at byte {position}"))?;
+                let mut scratch = Vec::new();
+                let records = batch
+                    .records(&mut scratch)
+                    .map_err(|error| error.to_string())?;
+                for record in records {
+                    let record = record.map_err(|error| error.to_string())?;
+                    if record.offset >= at {
+                        each(record.offset, record.key, record.value);
+                    }
+                }
+                at = at.max(header.next_offset());
+                position += size as u64;
+                executor::yield_if_needed().await;
+            }
+        }
+    }
+
+    /// Recovers the metadata log, registers this start's nodes, and gives every shard the image.
+    pub async fn start_controller(self: &Rc<Self>, machine: &Machine) -> Result<(), String> {
+        let id = TopicPartition {
+            topic_id: Uuid::METADATA_TOPIC,
+            partition: PartitionIndex(0),
+        };
+        let image = Image::clone(&self.image());
+        let config = self.topic_config(CLUSTER_METADATA);
+        let cell = self
+            .open_partition(id, CLUSTER_METADATA, LeaderEpoch(0), config)
+            .await;
+        if let Some(reason) = cell.partition.borrow().offline() {
+            return Err(format!(
+                "the metadata log {} can't be used: {reason}",
+                cell.directory.display()
+            ));
+        }
+        let mut controller = Controller::new(image, self.settings.statics.clone());
+        let mut bad = None;
+        self.replay_records(&cell, |offset, _, value| {
+            let Some(value) = value else {
+                return;
+            };
+            let value = bytes::Bytes::copy_from_slice(value);
+            let applied = match MetadataRecord::decode(value) {
+                Ok(record) => controller
+                    .replay(&record, offset)
+                    .map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(error) = applied {
+                bad.get_or_insert(format!("metadata record {offset}: {error}"));
+            }
+        })
+        .await?;
+        if let Some(bad) = bad {
+            return Err(format!("{}: {bad}", cell.directory.display()));
+        }
+        self.host_controller(controller::Host::new(controller, cell));
+        let machine = machine.clone();
+        self.change(move |controller| controller.register(&machine))
+            .await
+            .map_err(|error| format!("the nodes of this start can't be registered: {error}"))?;
+        let image: Arc<Image> = self.controller_image();
+        self.spread(image).await;
+        Ok(())
+    }
+}
+
+/// A recovery reads at most this much at once.
+const READ_BYTES: u64 = 1 << 20;

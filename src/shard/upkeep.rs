@@ -1,0 +1,124 @@
+//! What a shard does by the clock, and what it does at its end.
+//! One task per shard.
+//! Always: a shard without partitions that need anything only looks at a few numbers once a second.
+//! What is expired or rolled is the log's.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::{PartitionCell, Shard};
+use crate::io::file::StorageError;
+use crate::io::{clock, executor};
+
+/// Where the shards of the process wait for each other when it stops.
+#[derive(Default, Debug)]
+pub struct Meeting(AtomicUsize);
+
+impl Shard {
+    /// Runs for as long as the shard lives.
+    pub async fn upkeep(self: Rc<Self>) {
+        let mut retention_due = clock::mono();
+        let mut idle_due = clock::mono().plus_ms(IDLE_INTERVAL_MS);
+        loop {
+            executor::sleep(TICK).await;
+            let now = clock::now();
+            self.wake_starved();
+            if self.checkpoints.stale.get()
+                && let Err(error) = self.checkpoint_now().await
+            {
+                tracing::error!("checkpoint not written: {error}");
+            }
+            if now.mono >= retention_due {
+                let every = self.broker_config().retention_check_interval_ms;
+                retention_due = now.mono.plus_ms(every.max(1));
+                self.apply_retention().await;
+            }
+            if now.mono >= idle_due {
+                idle_due = now.mono.plus_ms(IDLE_INTERVAL_MS);
+                self.evict_idle();
+            }
+        }
+    }
+
+    /// Logs that wait for disk space ask again.
+    fn wake_starved(&self) {
+        let now = clock::mono();
+        for cell in self.all_cells() {
+            let deadline = cell.partition.borrow().io_deadline();
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                self.schedule(&cell);
+            }
+        }
+    }
+
+    /// Retention of every partition, expired producers too.
+    async fn apply_retention(self: &Rc<Self>) {
+        let mut moved = false;
+        for cell in self.all_cells() {
+            if cell.is_metadata() {
+                continue;
+            }
+            let mut partition = cell.partition.borrow_mut();
+            partition.maintain(clock::now());
+            let needed = partition.checkpoint_needed();
+            drop(partition);
+            if needed {
+                moved = true;
+                cell.moved.notify();
+            }
+            self.schedule(&cell);
+            executor::yield_if_needed().await;
+        }
+        if moved && let Err(error) = self.checkpoint_now().await {
+            tracing::error!("checkpoint not written: {error}");
+        }
+    }
+
+    /// The end of a clean stop: everything is on the disk, and a checkpoint says so.
+    pub async fn finish(self: &Rc<Self>) -> Result<(), StorageError> {
+        let deadline = clock::mono().plus_ms(FLUSH_MS_MAX);
+        let flushed = executor::until(deadline, self.flush()).await;
+        match flushed {
+            Some(()) => self.checkpoint_clean().await,
+            // The next start verifies what is behind this checkpoint.
+            None => self.checkpoint_now().await,
+        }
+    }
+
+    async fn flush(self: &Rc<Self>) {
+        for cell in self.all_cells() {
+            self.settle(&cell).await;
+            self.save_indexes(&cell).await;
+        }
+    }
+
+    /// The indexes of the segment that was written to, so that the next start reads little.
+    async fn save_indexes(self: &Rc<Self>, cell: &Rc<PartitionCell>) {
+        let op = cell.partition.borrow_mut().final_save();
+        if let Some(op) = op {
+            let tag = op.tag();
+            let result = self.perform(cell, op).await;
+            self.ended(cell, tag, result);
+        }
+    }
+
+    /// Waits until every shard is here, or has had its time.
+    pub async fn meet(&self) {
+        let meeting = &self.settings.meeting.0;
+        let shards = usize::from(self.settings.shards);
+        // Each shard comes once per meeting: the number of the meeting follows from how often this one came.
+        let round = self.meetings.get() + 1;
+        self.meetings.set(round);
+        meeting.fetch_add(1, Ordering::AcqRel);
+        let deadline = clock::mono().plus_ms(MEETING_MS_MAX);
+        while meeting.load(Ordering::Acquire) < round * shards && clock::mono() < deadline {
+            executor::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+const TICK: Duration = Duration::from_secs(1);
+const IDLE_INTERVAL_MS: i64 = 10_000;
+const FLUSH_MS_MAX: i64 = 700;
+const MEETING_MS_MAX: i64 = 1_000;
