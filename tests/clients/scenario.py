@@ -26,78 +26,22 @@ import subprocess
 import sys
 import threading
 import time
-import types
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "kafka"))
 import broker  # noqa: E402
 import wire  # noqa: E402
+from checks import FULL, Failed, Report, on_targets  # noqa: E402
 
 PARTITIONS = 6
 KEYS = 1009
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 ACKS = ["0", "1", "all"]
-FULL = bool(os.environ.get("RINGLOG_TEST_FULL"))  # 100,000 records in each cell of the matrix, not in all of it
 STEP_SECONDS = 900 if FULL else 120
 CACHE = broker.CACHE
 
 Record = collections.namedtuple("Record", "partition offset timestamp key value headers")
 Cell = collections.namedtuple("Cell", "codec acks idempotent first count")
-
-
-class Failed(Exception):
-    """A check that did not hold; the text says what was seen."""
-
-
-class Report:
-    """Prints one line for each check and counts them; several threads may share it."""
-
-    def __init__(self):
-        self.passed = self.failed = 0
-        self.lock = threading.Lock()
-
-    def ok(self, name, detail=""):
-        with self.lock:
-            self.passed += 1
-            print(f"ok   {name}{': ' + detail if detail else ''}", flush=True)
-
-    def fail(self, name, detail):
-        with self.lock:
-            self.failed += 1
-            print(f"FAIL {name}: {detail}", flush=True)
-
-    @contextlib.contextmanager
-    def check(self, name):
-        """Runs one check; it may set `.detail` on what it is given. An exception is a failure of this check alone."""
-        note = types.SimpleNamespace(detail="")
-        started = time.monotonic()
-        try:
-            yield note
-        except Exception as error:
-            self.fail(name, f"{type(error).__name__}: {error}")
-        else:
-            self.ok(name, f"{note.detail}{', ' if note.detail else ''}{time.monotonic() - started:.1f} s")
-
-    def close(self):
-        """The closing line, and the exit code that goes with it."""
-        print(f"{self.passed} passed, {self.failed} failed", flush=True)
-        sys.exit(1 if self.failed or not self.passed else 0)
-
-
-class Labelled:
-    """A report that puts the target before the name of each check."""
-
-    def __init__(self, report, label):
-        self.report, self.label = report, label
-
-    def ok(self, name, detail=""):
-        self.report.ok(f"[{self.label}] {name}", detail)
-
-    def fail(self, name, detail):
-        self.report.fail(f"[{self.label}] {name}", detail)
-
-    def check(self, name):
-        return self.report.check(f"[{self.label}] {name}")
 
 
 class Client:
@@ -469,10 +413,19 @@ class Scenario:
         return run(self.client, self.bootstrap, verb, *arguments, timeout=timeout)
 
     def topic_has_partitions(self):
+        """As many as asked for, each known to its leader: without that, records sent with acks=0 may go nowhere."""
         with wire.Connection(*wire.address(self.bootstrap)) as connection:
             _nodes, leaders = connection.metadata(self.topic)
         if sorted(leaders) != list(range(PARTITIONS)):
             raise Failed(f"the topic has partitions {sorted(leaders)}")
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                self.high_watermarks()
+                return
+            except wire.WireError:
+                if time.monotonic() > deadline:
+                    raise
 
     def produce_matrix(self):
         """Every codec with every acks, idempotent where acks=all and the client can."""
@@ -673,31 +626,9 @@ def same_records(found, wanted):
             raise Failed(f"{len(got[partition])} records of partition {partition} instead of {len(want[partition])}")
 
 
-def on_targets(work):
-    """
-    Calls `work(broker, report)` with a running broker for each target of RINGLOG_TEST_TARGETS, side by side: most of the
-    time is spent waiting for rebalances. Ends the process with the closing line.
-    """
-    report = Report()
-
-    def one(target):
-        labelled = Labelled(report, target)
-        with labelled.check("starts and stops cleanly"), broker.broker(target) as server:
-            work(server, labelled)
-            server.check_alive()
-
-    targets = os.environ.get("RINGLOG_TEST_TARGETS", "ringlog ringlog-1").split()
-    threads = [threading.Thread(target=one, args=(target,)) for target in targets]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    report.close()
-
-
 def main(client):
     """The scenario of a client, on each target, or on a broker given as an argument."""
-    size = 100_000 if FULL else None
+    size = 100_000 if FULL else None  # in each cell of the matrix; otherwise in all of it
     if len(sys.argv) > 1:
         report = Report()
         Scenario(client, sys.argv[1], report, size).run()

@@ -28,7 +28,7 @@ import wire  # noqa: E402
 REPO = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("RINGLOG_TEST_CACHE") or pathlib.Path.home() / ".cache" / "ringlog-tests")
 TARGETS = ["ringlog", "ringlog-1", "kafka"]
-START_SECONDS = 60
+START_SECONDS = 180
 
 
 class BrokerError(Exception):
@@ -86,7 +86,12 @@ class Broker:
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home, start_new_session=True
             )
         if wait:
-            self.wait_ready()
+            try:
+                self.wait_ready()
+            except BaseException:
+                self.process.kill()
+                self.process.wait()
+                raise
         return self
 
     def wait_ready(self):
