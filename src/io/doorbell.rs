@@ -14,7 +14,7 @@ use super::ring::Ring;
 use super::sys;
 
 /// The part of a shard's doorbell that all threads share.
-pub(super) struct Doorbell {
+struct Doorbell {
     state: Mutex<Rung>,
     eventfd: OwnedFd,
 }
@@ -29,6 +29,7 @@ struct Rung {
 /// The bells of this shard.
 struct Bells {
     doorbell: Arc<Doorbell>,
+    eventfd: Rc<OwnedFd>,
     slots: Vec<Option<BellState>>,
     free: Vec<u32>,
 }
@@ -59,16 +60,6 @@ pub struct BellHandle {
 }
 
 impl Doorbell {
-    pub fn new() -> io::Result<Arc<Doorbell>> {
-        Ok(Arc::new(Doorbell {
-            state: Mutex::new(Rung {
-                bells: Vec::new(),
-                asleep: false,
-            }),
-            eventfd: sys::eventfd()?,
-        }))
-    }
-
     fn lock(&self) -> MutexGuard<'_, Rung> {
         // Nothing in here can panic half way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -155,14 +146,24 @@ fn with_bells<T>(look: impl FnOnce(&mut Bells) -> T) -> Option<T> {
     BELLS.with(|bells| bells.borrow_mut().as_mut().map(look))
 }
 
-pub(super) fn install(doorbell: Arc<Doorbell>) {
+pub(super) fn install() -> io::Result<()> {
+    let doorbell = Arc::new(Doorbell {
+        state: Mutex::new(Rung {
+            bells: Vec::new(),
+            asleep: false,
+        }),
+        eventfd: sys::eventfd()?,
+    });
+    let eventfd = Rc::new(doorbell.eventfd.try_clone()?);
     BELLS.with(|bells| {
         *bells.borrow_mut() = Some(Bells {
             doorbell,
+            eventfd,
             slots: Vec::new(),
             free: Vec::new(),
         });
     });
+    Ok(())
 }
 
 pub(super) fn uninstall() {
@@ -171,11 +172,8 @@ pub(super) fn uninstall() {
 
 /// Runs for the life of the shard: wakes the tasks whose bells were rung, sleeps at the eventfd in between.
 pub(super) async fn listen() {
-    let doorbell = with_bells(|bells| bells.doorbell.clone()).expect("installed before");
-    let eventfd = match doorbell.eventfd.try_clone() {
-        Ok(fd) => Rc::new(fd),
-        Err(error) => panic!("the doorbell of the shard cannot be copied: {error}"),
-    };
+    let (doorbell, eventfd) = with_bells(|bells| (bells.doorbell.clone(), bells.eventfd.clone()))
+        .expect("installed before");
     let ring = Ring::current();
     loop {
         let rung = {

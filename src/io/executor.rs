@@ -3,17 +3,18 @@
 //! Always: a shard with nothing to do sleeps in the kernel and uses no CPU; whatever completes or rings wakes it at once.
 //! What runs on it is decided above.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
+use std::os::fd::RawFd;
 use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use glommio::{LocalExecutorBuilder, Placement};
 
-use super::clock;
-use super::doorbell::{self, Doorbell};
 use super::ring::{self, RING_DEPTH, Ring};
+use super::{clock, doorbell, timer};
 use crate::base::MonoNs;
 
 /// A task of this shard; dropping it cancels it.
@@ -22,8 +23,16 @@ pub struct Task<T>(glommio::Task<T>);
 /// A shard's thread.
 pub struct ShardHandle<T>(JoinHandle<io::Result<T>>);
 
-/// How long tasks run before the executor looks for completions and timers.
+/// How long a task with much to do runs before it lets others go first.
 const TURN: Duration = Duration::from_micros(500);
+
+/// glommio's preempt timer, practically never. When it fires before the first task of a turn has run (a machine that is busy with
+/// other things) glommio 0.9 goes to sleep with tasks ready to run. Nothing here needs it: a busy shard takes completions by
+/// itself (`Ring::submit_loop`, `yield_now`), and timers are completions too.
+const PREEMPT: Duration = Duration::from_secs(24 * 3600);
+
+/// An idle shard wakes this often all the same, so that no wake that was lost, however, stops it.
+const HEARTBEAT: Duration = Duration::from_millis(200);
 
 /// glommio's own rings carry an eventfd read and timers only.
 const GLOMMIO_RING_DEPTH: usize = 64;
@@ -81,36 +90,51 @@ where
 {
     let placement = core.map_or(Placement::Unbound, Placement::Fixed);
     let executor = LocalExecutorBuilder::new(placement)
-        .preempt_timer(TURN)
+        .preempt_timer(PREEMPT)
         .ring_depth(GLOMMIO_RING_DEPTH)
         .io_memory(0)
         .make()
         .map_err(|error| io::Error::other(error.to_string()))?;
     let ring = Ring::new(RING_DEPTH)?;
-    let bell = Doorbell::new()?;
+    let completions = ring.completion_eventfd()?;
+    doorbell::install()?;
     ring.install();
-    doorbell::install(bell);
-    let result = executor.run(run_main(ring.clone(), main));
+    timer::install();
+    let result = executor.run(run_main(ring.clone(), completions, main));
     ring.close();
+    timer::uninstall();
     doorbell::uninstall();
     Ok(result)
 }
 
-async fn run_main<F, Fut, T>(ring: Ring, main: F) -> T
+async fn run_main<F, Fut, T>(ring: Ring, completions: RawFd, main: F) -> T
 where
     F: FnOnce() -> Fut,
     Fut: Future<Output = T>,
 {
-    let submitter = spawn(ring.clone().submit_loop());
-    let bell = spawn(doorbell::listen());
-    let reaper = spawn(async move {
-        if let Err(error) = ring::reap_loop(ring).await {
-            panic!("the completion eventfd of the shard cannot be read: {error}");
-        }
-    });
+    let own = (
+        spawn(ring.clone().submit_loop()),
+        spawn(doorbell::listen()),
+        spawn(timer::run()),
+        spawn(heartbeat(ring.clone())),
+        spawn(async move {
+            if let Err(error) = ring::reap_loop(ring, completions).await {
+                panic!("the completion eventfd of the shard cannot be read: {error}");
+            }
+        }),
+    );
+    // They have what they need before `main` can use it up.
+    futures_lite::future::yield_now().await;
     let result = main().await;
-    drop((submitter, bell, reaper));
+    drop(own);
     result
+}
+
+async fn heartbeat(ring: Ring) {
+    loop {
+        glommio::timer::sleep(HEARTBEAT).await;
+        ring.turn();
+    }
 }
 
 impl<T> ShardHandle<T> {
@@ -159,25 +183,33 @@ impl<T> Future for Task<T> {
 
 /// Waits until the monotonic clock has reached `deadline`.
 pub async fn sleep_until(deadline: MonoNs) {
-    let wait = clock::until(deadline);
-    if !wait.is_zero() {
-        glommio::timer::sleep(wait).await;
-    }
+    timer::Sleep::new(deadline).await;
 }
 
 /// Waits for `duration`.
 pub async fn sleep(duration: Duration) {
-    glommio::timer::sleep(duration).await;
+    let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    sleep_until(MonoNs(clock::mono().0.saturating_add(nanos))).await;
 }
 
-/// Lets the tasks that are ready go first.
+thread_local! {
+    /// When a task last began or went on after a yield.
+    static TURN_BEGAN: Cell<MonoNs> = const { Cell::new(MonoNs(0)) };
+}
+
+/// Lets the tasks that are ready, and those whose operations have completed, go first.
 pub async fn yield_now() {
+    Ring::current().turn();
     futures_lite::future::yield_now().await;
+    TURN_BEGAN.set(clock::mono());
 }
 
-/// For long loops without another await: yields when the turn is used up.
+/// For long loops without another await: yields when the shard's turn is used up.
 pub async fn yield_if_needed() {
-    glommio::yield_if_needed().await;
+    let used = clock::mono().0.saturating_sub(TURN_BEGAN.get().0);
+    if used > TURN.as_nanos() as u64 {
+        yield_now().await;
+    }
 }
 
 /// `future`, or `None` when `deadline` comes first (and the future is dropped).

@@ -38,5 +38,6 @@ pub mod sync;
 mod sys;
 #[cfg(test)]
 mod testing;
+mod timer;
 
 pub use ring::{Ring, RingCounters};

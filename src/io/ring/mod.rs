@@ -175,6 +175,16 @@ impl Ring {
         self.reap();
     }
 
+    /// Takes what has completed, between two tasks of a busy shard.
+    pub(super) fn turn(&self) {
+        // Completions that wait for a system call of this thread.
+        if self.0.uring.borrow_mut().submission().taskrun() {
+            self.submit();
+        } else {
+            self.reap();
+        }
+    }
+
     /// Takes all completions and wakes who waits for them; returns how many there were.
     pub(super) fn reap(&self) -> usize {
         let state = &*self.0;
@@ -270,6 +280,7 @@ fn build(depth: u32) -> io::Result<IoUring> {
         .setup_cqsize(depth * 4)
         .setup_submit_all()
         .setup_coop_taskrun()
+        .setup_taskrun_flag()
         .setup_single_issuer()
         .build(depth)
         .or_else(|error| match error.raw_os_error() {
@@ -281,9 +292,9 @@ fn build(depth: u32) -> io::Result<IoUring> {
         })
 }
 
-/// Reads the completion eventfd through glommio and takes completions each time it was written.
-pub(super) async fn reap_loop(ring: Ring) -> io::Result<()> {
-    let fd = ring.completion_eventfd()?;
+/// Reads the completion eventfd through glommio and takes completions each time it was written: this is what ends the sleep of an
+/// idle shard. `fd` is a copy of the eventfd that becomes ours.
+pub(super) async fn reap_loop(ring: Ring, fd: RawFd) -> io::Result<()> {
     // SAFETY: `fd` is a descriptor of our own that nothing else closes; `BufferedFile` becomes its owner.
     // Every test that awaits an operation runs it.
     let eventfd = unsafe { glommio::io::BufferedFile::from_raw_fd(fd) };

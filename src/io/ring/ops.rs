@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use io_uring::squeue::Entry;
 use io_uring::{opcode, types};
@@ -46,6 +47,18 @@ impl Ring {
         match memory {
             Memory::Word(word) => Ok(*word),
             _ => unreachable!("a slot gives back the memory it was given"),
+        }
+    }
+
+    /// Waits for `duration`.
+    pub async fn timeout(&self, duration: Duration) -> io::Result<()> {
+        let time = Box::new(types::Timespec::from(duration));
+        let address: *const types::Timespec = &*time;
+        let entry = opcode::Timeout::new(address).build();
+        let (result, _) = self.start_with(entry, None, Memory::Time(time), true).await;
+        match result {
+            Err(error) if error.raw_os_error() == Some(libc::ETIME) => Ok(()),
+            result => result.map(drop),
         }
     }
 

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::Waker;
 
+use io_uring::types::Timespec;
 use smallvec::SmallVec;
 
 use crate::io::arena::Pinned;
@@ -24,6 +25,7 @@ pub enum Memory {
     ArenaVec(SmallVec<[Pinned; 2]>, IoVecs),
     Heap(Vec<u8>),
     Word(Box<u64>),
+    Time(Box<Timespec>),
     Path(CString),
     Paths(CString, CString),
 }
