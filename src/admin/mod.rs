@@ -79,7 +79,7 @@ async fn answer(shard: Rc<Shard>, socket: Socket) {
 
 /// Every counter of every shard, and the state of consumer groups.
 async fn text(shard: &Rc<Shard>) -> String {
-    let mut lines: BTreeMap<&'static str, (&'static str, Vec<(u16, u64)>)> = BTreeMap::new();
+    let mut lines: BTreeMap<&'static str, Line> = BTreeMap::new();
     for to in shard.all_shards() {
         let counters = shard.at(to, |shard| async move {
             let mut all = shard.counters.all();
@@ -97,12 +97,15 @@ async fn text(shard: &Rc<Shard>) -> String {
             all
         });
         for (name, meaning, value) in counters.await.unwrap_or_default() {
-            let entry = lines.entry(name).or_insert((meaning, Vec::new()));
-            entry.1.push((to.0, value));
+            let line = lines.entry(name).or_insert(Line {
+                meaning,
+                values: Vec::new(),
+            });
+            line.values.push((to.0, value));
         }
     }
     let mut text = String::new();
-    for (name, (meaning, values)) in lines {
+    for (name, Line { meaning, values }) in lines {
         // Writing to a string does not fail.
         let _ = writeln!(text, "# HELP ringlog_{name} {meaning}");
         let _ = writeln!(text, "# TYPE ringlog_{name} untyped");
@@ -116,6 +119,13 @@ async fn text(shard: &Rc<Shard>) -> String {
         "# HELP ringlog_buffered 1 if the log is written through the page cache (--buffered)\n# TYPE ringlog_buffered gauge\nringlog_buffered {buffered}"
     );
     text
+}
+
+/// One counter, as every shard has it.
+struct Line {
+    meaning: &'static str,
+    /// By shard.
+    values: Vec<(u16, u64)>,
 }
 
 const REQUEST_BYTES_MAX: usize = 8 << 10;

@@ -92,17 +92,19 @@ pub fn serve(options: ServeOptions) -> Result<(), ServeError> {
 fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
     let begun = Instant::now();
     let shards = u16::try_from(options.cores.len())?;
-    preflight::system(options.cores.len())?;
-    let lock = preflight::data_directory(&options.data, options.buffered)?;
-    let stop = signal::Stop::install()?;
+    let mode = match options.buffered {
+        true => WriteMode::Buffered,
+        false => WriteMode::Direct,
+    };
+    judge(preflight::check_machine())?;
+    judge(preflight::check_data_dir(&options.data, mode))?;
+    let lock = preflight::lock_data_dir(&options.data).map_err(|found| StartFailed(found.text))?;
+    signal::install()?;
     let cluster_id = find::cluster_id(&options.data, || Uuid::from_random(random::bytes()))?;
     let found = Arc::new(find::scan(&options.data)?);
     let settings = Arc::new(Settings {
         data: options.data.clone(),
-        mode: match options.buffered {
-            true => WriteMode::Buffered,
-            false => WriteMode::Direct,
-        },
+        mode,
         nodes: options.nodes,
         node_id: NodeId(options.node_id),
         statics: Arc::new(options.statics.clone()),
@@ -124,7 +126,10 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
     let mut listeners = Vec::new();
     for address in &plan.listen {
         let listener = Listener::bind_std(*address, options.nodes < shards);
-        listeners.push(listener.map_err(|error| preflight::port_error(*address, &error))?);
+        listeners.push(
+            listener
+                .map_err(|error| StartFailed(preflight::describe_bind(*address, &error).text))?,
+        );
     }
     if options.buffered {
         println!(
@@ -134,11 +139,20 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
     let seats = Mesh::build(options.cores.len());
     let mut threads = Vec::new();
     for ((seat, core), listener) in seats.into_iter().zip(&options.cores).zip(listeners) {
-        let (plan, stop, core) = (plan.clone(), stop.clone(), *core);
+        let (plan, core) = (plan.clone(), *core);
         let name = format!("shard-{}", seat.shard());
-        threads.push(executor::run_shard(Some(core), &name, move || {
-            run(plan, seat, core, listener, stop)
-        })?);
+        threads.push(executor::run_shard(
+            Some(core),
+            &name,
+            move || async move {
+                let ended = run(plan, seat, core, listener).await;
+                if ended.is_err() {
+                    // One shard alone serves nobody: the others stop too.
+                    signal::ask_to_end();
+                }
+                ended
+            },
+        )?);
     }
     let mut result = Ok(());
     for thread in threads {
@@ -146,6 +160,17 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
     }
     drop(lock);
     result.map_err(StartFailed)
+}
+
+/// Ends the start at the first finding that forbids it; says the others.
+fn judge(findings: Vec<preflight::Finding>) -> Result<(), StartFailed> {
+    for finding in findings {
+        match finding.weight {
+            preflight::Weight::Fatal => return Err(StartFailed(finding.text)),
+            preflight::Weight::Advice => tracing::warn!("{}", finding.text),
+        }
+    }
+    Ok(())
 }
 
 /// The address of a shard: each node has a port of its own.
@@ -195,11 +220,15 @@ async fn run(
     seat: Seat<Job>,
     core: usize,
     listener: std::net::TcpListener,
-    stop: signal::Stop,
 ) -> Result<(), String> {
     let arena = match Arena::new(plan.settings.memory) {
         Ok(arena) => arena,
-        Err(error) => return Err(preflight::memory_error(plan.settings.memory, &error)),
+        Err(error) => {
+            return Err(format!(
+                "{} bytes of memory for a shard can't be had: {error}; give less with --memory",
+                plan.settings.memory
+            ));
+        }
     };
     let image = Arc::new(Image::empty(plan.cluster_id.clone()));
     let shard = Shard::new(
@@ -247,7 +276,7 @@ async fn run(
                 .push(executor::spawn(crate::admin::serve(shard.clone(), address)));
         }
     }
-    stop.wait().await;
+    signal::asked_to_end().await;
     accepting.cancel().await;
     wind_down(&shard, &server).await
 }

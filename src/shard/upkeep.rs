@@ -59,11 +59,8 @@ impl Shard {
             if cell.is_metadata() {
                 continue;
             }
-            let mut partition = cell.partition.borrow_mut();
-            partition.maintain(clock::now());
-            let needed = partition.checkpoint_needed();
-            drop(partition);
-            if needed {
+            cell.partition.borrow_mut().maintain(clock::now());
+            if cell.partition.borrow().checkpoint_needed() {
                 moved = true;
                 cell.moved.notify();
             }
