@@ -62,7 +62,7 @@ class Connection:
 
     def __init__(self, host, port, timeout=10.0):
         self.socket = socket.create_connection((host, port), timeout=timeout)
-        self.correlation = 0
+        self.sent = self.received = 0  # correlation ids
 
     def __enter__(self):
         return self
@@ -71,11 +71,19 @@ class Connection:
         self.socket.close()
 
     def ask(self, api_key, version, body):
-        self.correlation += 1
-        frame = struct.pack(">hhi", api_key, version, self.correlation) + string("ringlog-tests") + body
+        self.send(api_key, version, body)
+        return self.receive()
+
+    def send(self, api_key, version, body):
+        """A request whose answer is taken later; answers come in the order of the requests."""
+        self.sent += 1
+        frame = struct.pack(">hhi", api_key, version, self.sent) + string("ringlog-tests") + body
         self.socket.sendall(struct.pack(">i", len(frame)) + frame)
+
+    def receive(self):
         answer = Reader(self.read(struct.unpack(">i", self.read(4))[0]))
-        if answer.number("i") != self.correlation:
+        self.received += 1
+        if answer.number("i") != self.received:
             raise WireError("answer to another request")
         return answer
 
