@@ -188,9 +188,11 @@ class Producer:
     def make(self, partition):
         names = [f"{self.name}.{self.number + i}" for i in range(self.random.randint(1, RECORDS_IN_A_BATCH))]
         self.number += len(names)
-        fields = {}
+        # The time of now: a producer whose records are older than a day is forgotten.
+        now = time.time_ns() // 1_000_000
+        fields = {"timestamp": now, "max_timestamp": now}
         if self.idempotent:
-            fields = dict(producer_id=self.id[0], epoch=self.id[1], sequence=self.sequences[partition])
+            fields |= dict(producer_id=self.id[0], epoch=self.id[1], sequence=self.sequences[partition])
             self.sequences[partition] += len(names)
         return partition, names, records.batch([value_of(name) for name in names], **fields)
 
@@ -274,6 +276,15 @@ class Load:
                 self.errors.append(f"{type(actor).__name__} before the cut: {type(error).__name__} {error}")
         except Exception as error:  # anything else is a broken promise, such as a damaged value
             self.errors.append(f"{type(actor).__name__}: {type(error).__name__} {error}")
+
+    def wait_for_acks(self, more_than):
+        """The load has reached the disk; False where it does not."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while self.journal.acked <= more_than and not self.errors:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)
+        return True
 
     def join(self):
         for thread in self.threads:
