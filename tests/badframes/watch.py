@@ -1,0 +1,141 @@
+"""What must hold while and after bad input comes: the broker lives, stays small, serves others, and its log does not change."""
+
+import hashlib
+import multiprocessing
+import os
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "kafka"))
+import records  # noqa: E402
+import wire  # noqa: E402
+
+RSS_GROWTH_MAX = 64 << 20
+DESCRIPTORS_BACK_SECONDS = 15
+SPEED_RATIO_MIN = 0.5
+CALM_SECONDS = 1.0
+# Less than this says nothing about speed: bad input is given again and again until it has lasted so long.
+ROW_SECONDS_MIN = 1.0
+
+
+def produce(connection, topic, partition, batch, acks=-1, timeout_ms=10_000):
+    """The error code and the base offset, Produce v7."""
+    body = wire.string(None) + wire.struct.pack(">hi", acks, timeout_ms)
+    body += wire.array([wire.string(topic) + wire.array([wire.struct.pack(">ii", partition, len(batch)) + batch])])
+    answer = connection.ask(0, 7, body)
+    answer.number("i"), answer.string(), answer.number("i"), answer.number("i")
+    return answer.number("h"), answer.number("q")
+
+
+def good_client(bootstrap, topic, done, stop):
+    """Produces a batch and reads it back, over and over; `done` counts."""
+    batch = records.batch([b"good" * 64] * 4)
+    with wire.Connection(*wire.address(bootstrap), timeout=60) as seed:
+        nodes, leaders = seed.metadata(topic)
+    with wire.Connection(*nodes[leaders[0]], timeout=60) as connection:
+        while not stop.is_set():
+            code, base = produce(connection, topic, 0, batch)
+            wire.expect_no_error(code, "produce of the good client")
+            high, found = connection.fetch(topic, 0, base)
+            if high < base + 4 or not found or found[0].base != base:
+                raise wire.WireError(f"the good client produced at {base} and read {found[:1]}, high watermark {high}")
+            with done.get_lock():
+                done.value += 1
+
+
+class Process:
+    """What /proc says about the broker."""
+
+    def __init__(self, pid):
+        self.folder = pathlib.Path("/proc") / str(pid)
+
+    def alive(self):
+        try:
+            return self.folder.joinpath("stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+        except FileNotFoundError:
+            return False
+
+    def rss(self):
+        for line in self.folder.joinpath("status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        return 0
+
+    def descriptors(self):
+        return len(os.listdir(self.folder / "fd"))
+
+
+class Watch:
+    def __init__(self, instance, victim, good):
+        self.instance, self.victim, self.good = instance, victim, good
+        self.process = Process(instance.process.pid)
+        self.done = multiprocessing.Value("q", 0)
+        self.stop = multiprocessing.Event()
+        arguments = (instance.bootstrap, good, self.done, self.stop)
+        self.client = multiprocessing.Process(target=good_client, args=arguments, daemon=True)
+
+    def __enter__(self):
+        self.client.start()
+        self.speed(2 * CALM_SECONDS)
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.client.join(10)
+        self.client.kill()
+
+    def speed(self, seconds):
+        """Rounds a second of the good client while nothing else is done."""
+        before, start = self.done.value, time.monotonic()
+        time.sleep(seconds)
+        return (self.done.value - before) / (time.monotonic() - start)
+
+    def digest(self):
+        """Of all bytes of the victim's log."""
+        digest = hashlib.sha256()
+        with wire.Connection(*wire.address(self.instance.bootstrap), timeout=60) as connection:
+            nodes, leaders = connection.metadata(self.victim)
+        for partition, node in sorted(leaders.items()):
+            with wire.Connection(*nodes[node], timeout=60) as leader:
+                offset = 0
+                while True:
+                    high, found = leader.fetch(self.victim, partition, offset)
+                    digest.update(f"{partition} {high} {found}".encode())
+                    if not found or found[-1].last + 1 >= high:
+                        break
+                    offset = found[-1].last + 1
+        return digest.hexdigest()
+
+    def row(self, attack, rss_growth_max=RSS_GROWTH_MAX):
+        """Runs `attack` until it has lasted long enough; ({case: failure or None}, ratio of the speed, list of broken rules)."""
+        digest, descriptors = self.digest(), self.process.descriptors()
+        calm, rss = self.speed(CALM_SECONDS), self.process.rss()
+        peak, results = rss, {}
+        before, start = self.done.value, time.monotonic()
+        while True:
+            for name, failure in attack():
+                results[name] = results.get(name) or failure
+                peak = max(peak, self.process.rss() if self.process.alive() else 0)
+            if time.monotonic() - start >= ROW_SECONDS_MIN or not self.process.alive():
+                break
+        ratio = (self.done.value - before) / (time.monotonic() - start) / max(calm, 1)
+        broken = []
+        if not self.process.alive():
+            return results, ratio, [f"the broker is gone\n{self.instance.log_tail()}"]
+        if "panicked" in self.instance.log.read_text(errors="replace"):
+            broken.append("the broker's log says 'panicked'")
+        if peak - rss > rss_growth_max:
+            broken.append(f"memory grew by {(peak - rss) >> 20} MiB")
+        if not self.client.is_alive():
+            return results, ratio, [*broken, "the good client had an error"]
+        if ratio < SPEED_RATIO_MIN:
+            broken.append(f"slow: the good client went at {ratio:.2f} of its speed")
+        deadline = time.monotonic() + DESCRIPTORS_BACK_SECONDS
+        while self.process.descriptors() > descriptors and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if self.process.descriptors() > descriptors:
+            broken.append(f"{self.process.descriptors()} descriptors open, {descriptors} before")
+        if self.digest() != digest:
+            broken.append("the log of the victim changed")
+        return results, ratio, broken
