@@ -46,7 +46,7 @@ pub use header::{
 };
 pub use message::Message;
 pub use reader::Reader;
-pub use text::Str;
+pub use text::{STRING_BYTES_MAX, Str};
 pub use writer::{Frame, Gap, Writer};
 
 use macros::wire_message;

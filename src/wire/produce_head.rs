@@ -9,8 +9,8 @@ use super::error::{DecodeError, DecodeReason};
 use super::field::{Field, Form};
 use super::message::Message;
 use super::messages::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
-use super::reader::{STRING_BYTES_MAX, length_or_null};
-use super::text::Str;
+use super::reader::length_or_null;
+use super::text::{STRING_BYTES_MAX, Str};
 use crate::base::{Uuid, limits};
 
 /// What stands before the topics.
@@ -219,13 +219,13 @@ impl ProduceStream {
     }
 
     fn read_head(&mut self, piece: &mut Piece) -> Result<(), Stop> {
-        let transactional_id = piece.string(self.form.flexible)?;
+        let transactional_id = piece.string(self.form.flexible)?.map(text).transpose()?;
         let acks = i16::from_be_bytes(piece.take()?);
         let timeout_ms = i32::from_be_bytes(piece.take()?);
         let element_bytes_min = TopicProduceData::bytes_min(self.form);
         self.topics_left = self.array_count(piece, element_bytes_min)?;
         self.head = Some(ProduceHead {
-            transactional_id: transactional_id.map(text),
+            transactional_id,
             acks,
             timeout_ms,
         });
@@ -243,7 +243,7 @@ impl ProduceStream {
             let Some(name) = piece.string(self.form.flexible)? else {
                 return Err(malformed(DecodeReason::Null));
             };
-            self.topic = text(name);
+            self.topic = text(name)?;
         }
         let element_bytes_min = PartitionProduceData::bytes_min(self.form);
         self.partitions_left = self.array_count(piece, element_bytes_min)?;
@@ -317,8 +317,9 @@ impl ProduceStream {
 }
 
 /// A string with memory of its own: the bytes are not kept.
-fn text(bytes: &[u8]) -> Str {
-    Str::from_utf8_lossy(Bytes::copy_from_slice(bytes))
+fn text(bytes: &[u8]) -> Result<Str, Stop> {
+    Str::read(Bytes::copy_from_slice(bytes))
+        .map_err(|length| malformed(DecodeReason::StringTooLong { length }))
 }
 
 /// The first version that names topics by id.

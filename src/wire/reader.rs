@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use super::error::{DecodeError, DecodeReason};
-use super::text::Str;
+use super::text::{STRING_BYTES_MAX, Str};
 use crate::base::{Uuid, limits};
 
 /// A position in a frame. Strings and blobs it gives out share the frame's memory.
@@ -188,7 +188,10 @@ impl Reader {
             Some(length) if length > STRING_BYTES_MAX => {
                 Err(DecodeError::new(DecodeReason::StringTooLong { length }))
             }
-            Some(length) => Ok(Some(Str::from_utf8_lossy(self.slice(length)?))),
+            Some(length) => match Str::read(self.slice(length)?) {
+                Ok(text) => Ok(Some(text)),
+                Err(length) => Err(DecodeError::new(DecodeReason::StringTooLong { length })),
+            },
         }
     }
 
@@ -253,9 +256,6 @@ impl Reader {
         Ok(())
     }
 }
-
-/// The longest string of the protocol.
-pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
 pub(super) fn length_or_null(length: i32) -> Result<Option<usize>> {
     match length {

@@ -10,6 +10,9 @@ use std::ops::Deref;
 use bytes::Bytes;
 use bytestring::ByteString;
 
+/// The longest string of the protocol, in bytes.
+pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
+
 /// A shared, immutable string. One that was decoded keeps its whole frame in memory: state that outlives the request
 /// holds a [`detach`](Str::detach)ed one.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,12 +35,18 @@ impl Str {
         Str::copy_from(self)
     }
 
-    /// The text in `bytes`. What is not UTF-8 becomes U+FFFD, as in Kafka (`new String(bytes, UTF_8)`); that copies.
-    pub fn from_utf8_lossy(bytes: Bytes) -> Str {
-        match ByteString::try_from(bytes.clone()) {
+    /// The text in `bytes`. What is not UTF-8 becomes U+FFFD, as in Kafka (`new String(bytes, UTF_8)`); that copies, and the
+    /// copy can be longer: an error says its length if no string of the protocol may be that long, as it could never be
+    /// answered with.
+    pub(super) fn read(bytes: Bytes) -> Result<Str, usize> {
+        let text = match ByteString::try_from(bytes.clone()) {
             Ok(text) => Str(text),
             Err(_) => Str::copy_from(&String::from_utf8_lossy(&bytes)),
+        };
+        if text.len() > STRING_BYTES_MAX {
+            return Err(text.len());
         }
+        Ok(text)
     }
 
     pub fn as_str(&self) -> &str {
@@ -122,14 +131,20 @@ mod tests {
     #[test]
     fn bad_utf8_reads_as_in_kafka() {
         // Golden: new String(new byte[]{'a', (byte) 0xff, 'b'}, UTF_8) in Java.
-        let text = Str::from_utf8_lossy(Bytes::from_static(b"a\xffb"));
+        let text = Str::read(Bytes::from_static(b"a\xffb")).expect("short");
         assert_eq!(text, "a\u{fffd}b");
+    }
+
+    #[test]
+    fn bad_utf8_that_grows_beyond_the_longest_string_is_refused() {
+        let text = Str::read(Bytes::from(vec![0xff; 20_000]));
+        assert_eq!(text, Err(60_000));
     }
 
     #[test]
     fn detached_text_leaves_the_frame() {
         let frame = Bytes::from(vec![b'x'; 64]);
-        let text = Str::from_utf8_lossy(frame.slice(0..4));
+        let text = Str::read(frame.slice(0..4)).expect("short");
         let kept = text.detach();
         drop(text);
         assert!(frame.is_unique());
