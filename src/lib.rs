@@ -15,9 +15,11 @@
 //! | 4 | [`io`]: the only user of glommio, io-uring, libc and `unsafe` | anything Kafka |
 //! | 5 | [`shard`]: owns, drives, routes | bytes parsed by hand, offset arithmetic |
 //! | 6 | [`server`]: connections and handlers; [`admin`]: metrics | locating bytes |
+//! | 7 | [`cli`] | logic that the broker needs |
 
 pub mod admin;
 pub mod base;
+pub mod cli;
 pub mod group;
 pub mod io;
 pub mod log;

@@ -1,0 +1,41 @@
+//! Floor 7: the command line and the properties file.
+//! Runs once, before anything else, on the main thread.
+//! Always: what is wrong is named with its place, its value and the fix, and the exit code is 2.
+//! Doing what was asked is the caller's: [`main`] hands it the options.
+
+mod args;
+mod properties;
+mod serve;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+pub use serve::ServeOptions;
+pub use values::{HostPort, parse_cores, parse_size};
+
+/// Why the command line or the file can't be used; one line for a person.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UsageError(pub String);
+
+/// Exit code of a wrong command line, as clap has it.
+const USAGE_EXIT: u8 = 2;
+
+/// Reads the command line and runs what it names.
+pub fn main(serve: impl FnOnce(ServeOptions) -> ExitCode) -> ExitCode {
+    match args::Args::parse().command {
+        args::Command::Serve(flags) => match serve::options(&flags) {
+            Ok(options) => {
+                for warning in &options.warnings {
+                    eprintln!("warning: {warning}");
+                }
+                serve(options)
+            }
+            Err(UsageError(text)) => {
+                eprintln!("error: {text}");
+                ExitCode::from(USAGE_EXIT)
+            }
+        },
+    }
+}
