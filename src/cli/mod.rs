@@ -5,6 +5,7 @@
 
 mod args;
 mod properties;
+mod run;
 mod serve;
 mod values;
 
@@ -23,14 +24,14 @@ pub struct UsageError(pub String);
 const USAGE_EXIT: u8 = 2;
 
 /// Reads the command line and runs what it names.
-pub fn main(serve: impl FnOnce(ServeOptions) -> ExitCode) -> ExitCode {
+pub fn main() -> ExitCode {
     match args::Args::parse().command {
         args::Command::Serve(flags) => match serve::options(&flags) {
             Ok(options) => {
                 for warning in &options.warnings {
                     eprintln!("warning: {warning}");
                 }
-                serve(options)
+                run::serve(options)
             }
             Err(UsageError(text)) => {
                 eprintln!("error: {text}");

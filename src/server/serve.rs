@@ -33,8 +33,10 @@ pub struct ServeOptions {
     pub data: PathBuf,
     /// Where the first node listens; the others on the ports behind.
     pub listen: SocketAddr,
-    /// What clients are told instead of the listening address.
-    pub advertise: Option<String>,
+    /// Host and port that clients are told of the first node; the others on the ports behind.
+    pub advertise: (String, u16),
+    /// What tells this machine from others (`broker.rack`).
+    pub rack: String,
     /// Cores, one for each shard.
     pub cores: Vec<usize>,
     /// Bytes of memory for all shards together.
@@ -47,8 +49,8 @@ pub struct ServeOptions {
     pub buffered: bool,
     /// Where metrics are served, if anywhere.
     pub metrics: Option<SocketAddr>,
-    /// All configuration of the start.
-    pub statics: StaticConfig,
+    /// All configuration of the start, by node.
+    pub node_statics: Vec<StaticConfig>,
 }
 
 /// Why the broker did not start: one line that names the cause and the fix.
@@ -107,7 +109,7 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
         mode,
         nodes: options.nodes,
         node_id: NodeId(options.node_id),
-        statics: Arc::new(options.statics.clone()),
+        node_statics: options.node_statics.iter().cloned().map(Arc::new).collect(),
         memory: options.memory / u64::from(shards),
         shards,
         meeting: Meeting::default(),
@@ -182,35 +184,19 @@ fn address(options: &ServeOptions, shards: u16, shard: u16) -> SocketAddr {
 }
 
 fn machine(options: &ServeOptions, shards: u16) -> Machine {
-    let told = options
-        .advertise
-        .clone()
-        .unwrap_or_else(|| match options.listen.ip() {
-            // Nobody can connect to "any"; without a better word it is this machine.
-            ip if ip.is_unspecified() => host_name(),
-            ip => ip.to_string(),
-        });
-    let rack = options.statics.get("broker.rack").map(str::to_owned);
+    let (host, port) = &options.advertise;
     let nodes = (0..options.nodes).map(|node| MachineNode {
         id: NodeId(options.node_id + i32::from(node)),
-        host: Str::from(told.clone()),
-        port: options.listen.port() + node,
+        host: Str::from(host.clone()),
+        port: port + node,
         shards: placement::shards_of_node(node, options.nodes, shards)
             .map(ShardId)
             .collect(),
     });
     Machine {
         nodes: nodes.collect(),
-        rack: Some(Str::from(rack.unwrap_or_else(host_name))),
+        rack: Some(Str::from(options.rack.clone())),
         incarnation: Uuid::from_random(random::bytes()),
-    }
-}
-
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match name.trim() {
-        "" => "localhost".to_owned(),
-        name => name.to_owned(),
     }
 }
 
@@ -343,15 +329,18 @@ async fn accept(server: Rc<Server>, mut listener: Listener) {
 
 /// Answers what is in flight, makes everything durable, and writes the last checkpoint.
 async fn wind_down(shard: &Rc<Shard>, server: &Rc<Server>) -> Result<(), String> {
+    tracing::debug!("shard {} stops", shard.id);
     shard.begin_stop();
     let deadline = clock::mono().plus_ms(ANSWER_MS_MAX);
     while !server.is_empty() && clock::mono() < deadline {
         executor::sleep(Duration::from_millis(5)).await;
     }
+    tracing::debug!("shard {} has answered", shard.id);
     server.close_all();
     // Other shards may still need this one's partitions while they answer.
     shard.meet().await;
     shard.finish().await.map_err(|error| error.to_string())?;
+    tracing::debug!("shard {} is on the disk", shard.id);
     shard.meet().await;
     Ok(())
 }

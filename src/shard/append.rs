@@ -193,6 +193,10 @@ impl Shard {
                 }
                 ProduceCheck::Append => {
                     let segment = self.tail(cell, &checked.header).await?;
+                    if cell.partition.borrow().offline().is_some() || cell.deleted.get() {
+                        // While its last block was read: it is refused in the next round.
+                        return Err(Refused::code(ErrorCode::KafkaStorageError));
+                    }
                     match place(&segment, &checked, size) {
                         Ok(()) => break,
                         Err(NoRoom { wanted }) => {
@@ -444,10 +448,12 @@ fn target(config: &TopicConfig) -> Option<Compression> {
 
 /// Makes sure that the batch fits at the end of the segment's image.
 fn place(segment: &SegmentCell, checked: &Checked, size: usize) -> Result<(), NoRoom> {
+    let mut image = segment.image.borrow_mut();
     match &checked.body {
-        Body::InPlace(place) if place.receiving.is_in_place() => Ok(()),
-        Body::InPlace(_) | Body::Frame(_) | Body::Recompressed(_) => {
-            segment.image.borrow_mut().room(size)
-        }
+        Body::InPlace(place) if image.holds(&place.receiving) => return Ok(()),
+        // The log has rolled to another segment since it was begun.
+        Body::InPlace(place) => place.receiving.set_aside(),
+        Body::Frame(_) | Body::Recompressed(_) => {}
     }
+    image.room(size)
 }

@@ -80,7 +80,8 @@ pub struct Settings {
     pub nodes: u16,
     /// Id of the first.
     pub node_id: NodeId,
-    pub statics: Arc<StaticConfig>,
+    /// Configuration of the start, by node.
+    pub node_statics: Vec<Arc<StaticConfig>>,
     /// Bytes of arena of each shard.
     pub memory: u64,
     pub shards: u16,
@@ -140,7 +141,7 @@ impl Shard {
     ) -> Rc<Shard> {
         let id = mesh.shard();
         let node = node_of(&settings, id);
-        let config = BrokerConfig::resolve(image.broker_layers(node, &settings.statics));
+        let config = BrokerConfig::resolve(image.broker_layers(node, statics_of(&settings, node)));
         Rc::new(Shard {
             id,
             node,
@@ -183,8 +184,13 @@ impl Shard {
     /// The configuration in force of a topic.
     pub fn topic_config(&self, topic: &str) -> TopicConfig {
         let image = self.image.borrow();
-        let layers = image.broker_layers(self.node, &self.settings.statics);
+        let layers = image.broker_layers(self.node, self.statics());
         TopicConfig::resolve(layers, image.topic_config(topic))
+    }
+
+    /// The configuration of the start of this shard's node.
+    pub fn statics(&self) -> &Arc<StaticConfig> {
+        statics_of(&self.settings, self.node)
     }
 
     /// A partition of this shard.
@@ -352,6 +358,10 @@ impl Shard {
             stop.await;
         }
     }
+}
+
+fn statics_of(settings: &Settings, node: NodeId) -> &Arc<StaticConfig> {
+    &settings.node_statics[(node.0 - settings.node_id.0) as usize]
 }
 
 /// The node that a shard belongs to: the shards of a node are neighbours.

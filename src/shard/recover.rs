@@ -262,7 +262,7 @@ impl Shard {
                 cell.directory.display()
             ));
         }
-        let mut controller = Controller::new(image, self.settings.statics.clone());
+        let mut controller = Controller::new(image, self.statics().clone());
         let mut bad = None;
         self.replay_records(&cell, |offset, _, value| {
             let Some(value) = value else {

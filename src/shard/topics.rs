@@ -119,7 +119,7 @@ impl Shard {
 
     /// Settings of the broker and of topics as the image has them.
     fn refresh_configs(self: &Rc<Self>, image: &Image) {
-        let layers = image.broker_layers(self.node, &self.settings.statics);
+        let layers = image.broker_layers(self.node, self.statics());
         self.broker_config.set(BrokerConfig::resolve(layers));
         self.refresh_group_config();
         for cell in self.all_cells() {
@@ -139,7 +139,7 @@ impl Shard {
     }
 
     fn topic_config_in(&self, image: &Image, topic: &str) -> crate::metadata::config::TopicConfig {
-        let layers = image.broker_layers(self.node, &self.settings.statics);
+        let layers = image.broker_layers(self.node, self.statics());
         crate::metadata::config::TopicConfig::resolve(layers, image.topic_config(topic))
     }
 }

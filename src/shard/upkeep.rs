@@ -79,7 +79,10 @@ impl Shard {
         match flushed {
             Some(()) => self.checkpoint_clean().await,
             // The next start verifies what is behind this checkpoint.
-            None => self.checkpoint_now().await,
+            None => {
+                tracing::warn!("shard {} could not flush everything in time", self.id);
+                self.checkpoint_now().await
+            }
         }
     }
 

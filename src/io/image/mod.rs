@@ -164,6 +164,11 @@ impl FileImage {
             .is_some_and(|place| place.is_in_place())
     }
 
+    /// True if this image's end is where the record is being received.
+    pub fn holds(&self, received: &Receiving) -> bool {
+        received.is_in_place() && std::ptr::eq(self.reserved.as_ptr(), received.place())
+    }
+
     /// Moves the bytes of the reservation, if there is one, to memory of its own; its owner goes on without noticing.
     pub fn revoke(&mut self) {
         if let Some(place) = std::mem::take(&mut self.reserved).upgrade() {

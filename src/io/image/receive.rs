@@ -121,6 +121,11 @@ impl Receiving {
         }
     }
 
+    /// Moves what came to memory of its own and gives the end of the image free.
+    pub fn set_aside(&self) {
+        self.place.move_aside();
+    }
+
     /// Gives the end of the image free; the bytes so far.
     pub fn move_aside(self) -> Vec<u8> {
         self.place.move_aside();

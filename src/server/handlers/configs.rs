@@ -51,7 +51,7 @@ fn entries(
     resource: &DescribeConfigsResource,
 ) -> Result<Vec<ConfigEntry>, CommandError> {
     let image = shard.image();
-    let layers = image.broker_layers(shard.node, &shard.settings.statics);
+    let layers = image.broker_layers(shard.node, shard.statics());
     let name = resource.resource_name.as_str();
     let refuse = |code, message: String| {
         Err(CommandError {
