@@ -96,15 +96,19 @@ impl Coordinator {
                 if result.is_err() {
                     self.undo_simple_group(&group, incarnation);
                 }
+                self.keep_group_of_offsets(&group);
             }
             (Completion::Tombstones { offsets, groups }, result) => {
-                for (group, topic, partition) in offsets {
+                for (group, topic, partition) in &offsets {
                     let durable = result.is_ok();
-                    self.offsets.settle(&group, &topic, partition, id, durable);
+                    self.offsets.settle(group, topic, *partition, id, durable);
                 }
                 if result.is_err() {
                     for group in groups {
-                        self.groups.entry(group.id.clone()).or_insert(group);
+                        self.undo_deletion(group);
+                    }
+                    for (group, _, _) in &offsets {
+                        self.keep_group_of_offsets(group);
                     }
                 }
             }
@@ -125,6 +129,25 @@ impl Coordinator {
             group.complete_sync(&id, SyncReply::failed(error), &mut self.fx);
         }
         if self.offsets.has_any(id) {
+            self.group_or_new(id);
+        }
+    }
+
+    /// The tombstone of a group was not written: it is back, unless it was made anew, or deleted again and that is still
+    /// being written.
+    fn undo_deletion(&mut self, group: Group) {
+        let is_deleted_again = self.fx.in_flight.iter().any(|append| {
+            matches!(&append.completion, Completion::Tombstones { groups, .. }
+                if groups.iter().any(|other| other.id == group.id))
+        });
+        if !is_deleted_again {
+            self.groups.entry(group.id.clone()).or_insert(group);
+        }
+    }
+
+    /// Offsets that came back, or came, after their group was deleted have a group again, as they will after a restart.
+    fn keep_group_of_offsets(&mut self, id: &str) {
+        if !self.groups.contains_key(id) && self.offsets.all_latest(id).next().is_some() {
             self.group_or_new(id);
         }
     }
@@ -177,6 +200,8 @@ impl Group {
                     reply.leader = leader_before.to_owned();
                 }
                 self.complete_join(&new_id, reply, fx);
+                // Its session may have run out while the record was being written.
+                self.restart_session(&new_id, None, fx);
             }
             Err(error) => {
                 let reply = JoinReply {

@@ -234,6 +234,9 @@ impl Group {
         if self.is_leader(old_id) {
             self.leader = Some(new_id.clone());
         }
+        if self.pending_sync.remove(old_id) {
+            self.pending_sync.insert(new_id.clone());
+        }
         self.static_members
             .insert(instance_id.to_owned(), new_id.clone());
         self.members.insert(new_id, member);

@@ -10,6 +10,10 @@ use super::records;
 use super::timers::Event;
 use crate::base::ErrorCode;
 
+/// How often at most a rebalance in which nobody takes part is looked at. Members choose the rebalance timeout, and with
+/// one of 0 the timer would run for ever without time going on.
+const ABSENT_RETRY_MS: i32 = 1_000;
+
 impl Group {
     /// A rebalance if none is running, else a look whether the running one can end.
     pub fn rebalance_or_complete(&mut self, reason: &str, fx: &mut Effects) -> Option<AppendId> {
@@ -44,7 +48,7 @@ impl Group {
         } else if self.has_all_joined() {
             self.complete_join_phase(fx)
         } else {
-            self.schedule_join(fx);
+            self.schedule_join(0, fx);
             None
         }
     }
@@ -89,7 +93,7 @@ impl Group {
         }
         if !self.elect_joined_leader() && !self.members.is_empty() {
             // Only static members, and none of them here: wait for one, or for their sessions to end.
-            self.schedule_join(fx);
+            self.schedule_join(ABSENT_RETRY_MS, fx);
             return None;
         }
         self.begin_generation(fx);
@@ -195,10 +199,11 @@ impl Group {
         self.join_timer = Some(fx.schedule(delay_ms, event));
     }
 
-    fn schedule_join(&mut self, fx: &mut Effects) {
+    fn schedule_join(&mut self, at_least_ms: i32, fx: &mut Effects) {
         let event = Event::Join {
             group: self.id.clone(),
         };
-        self.join_timer = Some(fx.schedule(self.rebalance_timeout_ms(), event));
+        let timeout_ms = self.rebalance_timeout_ms().max(at_least_ms);
+        self.join_timer = Some(fx.schedule(timeout_ms, event));
     }
 }

@@ -108,8 +108,12 @@ pub(super) fn group_record(group: &Group, assignment: impl Fn(&str, &Member) -> 
 /// A group that nobody is in yet.
 pub(super) fn empty_group_record(group: &Group) -> Record {
     let value = GroupMetadataValue {
+        protocol_type: Str::default(),
+        generation: 0,
+        protocol: None,
+        leader: None,
         current_state_timestamp: group.state_since.unwrap_or(Timestamp::NONE).0,
-        ..GroupMetadataValue::default()
+        members: Vec::new(),
     };
     Record {
         key: group_key(&group.id),

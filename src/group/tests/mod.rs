@@ -5,8 +5,11 @@
 
 mod members;
 mod offsets;
+mod random;
 mod rebalances;
+mod recorded;
 mod statics;
+mod versions;
 
 use std::collections::BTreeMap;
 

@@ -432,6 +432,25 @@ fn a_deletion_that_is_not_written_undoes_itself() {
 }
 
 #[test]
+fn offsets_that_outlive_their_group_by_a_failed_write_have_a_group() {
+    let mut bench = Bench::eager();
+    bench.commit_one(simple_commit(7));
+    bench.slow_disk = true;
+    let offsets = bench.token();
+    bench
+        .coordinator
+        .delete_offsets(bench.now, delete_one(), offsets);
+    bench.run();
+    let group = bench.delete_groups(&["g"]);
+    bench.settle(Err(ErrorCode::NotEnoughReplicas));
+    bench.settle(Ok(()));
+    assert_eq!(bench.deleted(group), [ErrorCode::None]);
+    assert_eq!((bench.offset(), bench.state()), (7, "Empty"));
+    bench.restart();
+    assert_eq!((bench.offset(), bench.state()), (7, "Empty"));
+}
+
+#[test]
 fn a_commit_in_flight_is_deleted_with_its_group() {
     let mut bench = Bench::eager();
     bench.commit_one(simple_commit(7));

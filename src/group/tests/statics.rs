@@ -241,3 +241,64 @@ fn g36_a_replacement_overtaken_by_a_rebalance_is_answered_by_it() {
     bench.settle(Err(ErrorCode::NotEnoughReplicas));
     assert_eq!(bench.heartbeat(&reply.member_id, 2), ErrorCode::None);
 }
+
+#[test]
+fn a_rebalance_timeout_of_0_with_no_member_present_does_not_spin() {
+    let mut bench = Bench::new(Config::default());
+    let hasty = JoinRequest {
+        rebalance_timeout_ms: 0,
+        ..fixed("a")
+    };
+    let join = bench.join(hasty.clone());
+    bench.advance(3_000);
+    let reply = bench.joined(join);
+    bench.advance(0);
+    assert_eq!(
+        bench.heartbeat(&reply.member_id, 1),
+        ErrorCode::UnknownMemberId
+    );
+    // Two that stay, one of which begins a rebalance that it does not see the end of.
+    let tokens = [bench.join(hasty), bench.join(fixed("b"))];
+    bench.advance(6_000);
+    let [a, b] = tokens.map(|token| bench.joined(token));
+    let syncs = [
+        bench.sync(&a.member_id, a.generation, &[]),
+        bench.sync(&b.member_id, b.generation, &[]),
+    ];
+    let _ = syncs.map(|token| bench.synced(token));
+    bench.leave_all(vec![LeaveMember {
+        group_instance_id: Some("b".into()),
+        ..LeaveMember::default()
+    }]);
+    assert_eq!(bench.state(), "PreparingRebalance");
+    bench.advance(9_999);
+    assert_eq!(
+        bench.state(),
+        "PreparingRebalance",
+        "until the session of a ends"
+    );
+    bench.advance(1_001);
+    assert_eq!(bench.state(), "Empty");
+}
+
+#[test]
+fn a_replacement_that_took_longer_to_write_than_a_session_lasts_still_has_one() {
+    let mut bench = Bench::new(Config::default());
+    let (a, _) = bench.two_statics();
+    bench.slow_disk = true;
+    let token = bench.join(fixed("b"));
+    bench.advance(9_000);
+    bench.heartbeat(&a, 1);
+    bench.advance(9_000);
+    bench.heartbeat(&a, 1);
+    bench.settle(Ok(()));
+    let back = bench.joined(token);
+    assert_eq!(back.error, ErrorCode::None);
+    bench.advance(9_999);
+    assert_eq!(bench.heartbeat(&back.member_id, 1), ErrorCode::None);
+    bench.advance(10_000);
+    assert_eq!(
+        bench.heartbeat(&back.member_id, 1),
+        ErrorCode::UnknownMemberId
+    );
+}
