@@ -38,7 +38,8 @@ pub struct PartitionCheckpoint {
 /// The whole file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CheckpointFile {
-    /// Written at a clean stop: no write was under way, nothing was pending.
+    /// Written at a clean stop: no write was under way, nothing was pending. Whoever starts again replaces the file by
+    /// one that is not clean, durably, before the first write to a log.
     pub clean: bool,
     /// Rises with every write of this file.
     pub sequence: u64,

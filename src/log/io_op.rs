@@ -54,7 +54,8 @@ pub enum IoOp {
         time_index: Vec<u8>,
         snapshot: Option<Snapshot>,
     },
-    /// Replace `leader-epoch-checkpoint`.
+    /// Replace `leader-epoch-checkpoint`: for Kafka's tools, and for a start without a checkpoint file. Since the
+    /// checkpoint has the epochs too, it need not be synced.
     SaveEpochs { text: String },
     /// Remove the segment's file and its index and snapshot files, then fsync the directory.
     Delete { segment: Offset },

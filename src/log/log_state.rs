@@ -144,11 +144,7 @@ impl Log {
     pub fn proof(&self) -> Proof {
         // The first segment that is not sealed, but only if all before it are; a complete one holds the proof at its
         // end until it is sealed and its successor has a file.
-        let at = self
-            .segments
-            .iter()
-            .position(|s| s.file != FileState::Sealed)
-            .unwrap_or(self.segments.len() - 1);
+        let at = self.first_unsealed();
         let at = match self.segments[at].file {
             FileState::Absent | FileState::Creating => at.saturating_sub(1),
             FileState::Open | FileState::Sealing | FileState::Sealed => at,
@@ -222,6 +218,18 @@ impl Log {
         self.segments
             .partition_point(|s| s.base <= log_start)
             .saturating_sub(1)
+    }
+
+    /// Index of the first segment that is not sealed: the writer's, or one shortly before it, since they are sealed in
+    /// order.
+    pub(super) fn first_unsealed(&self) -> usize {
+        let mut at = self
+            .writer_index()
+            .expect("the writer's segment is in the log");
+        while at > 0 && self.segments[at - 1].file != FileState::Sealed {
+            at -= 1;
+        }
+        at
     }
 
     pub(super) fn index_of(&self, base: Offset) -> Option<usize> {

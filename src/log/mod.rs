@@ -28,11 +28,17 @@ mod log_state;
 mod partition_metadata;
 mod read;
 mod recovery;
+#[cfg(test)]
+mod recovery_tests;
 mod retention;
 mod segment;
 #[cfg(test)]
+mod simulated_disk;
+#[cfg(test)]
 mod simulation;
 mod writer;
+#[cfg(test)]
+mod writer_tests;
 
 pub use append::{Appended, BatchFacts, Place};
 pub use chain::Chain;
@@ -43,5 +49,5 @@ pub use io_op::{IoFailure, IoOp, IoTag, Progress, Snapshot, WriteId};
 pub use log_state::Log;
 pub use partition_metadata::PartitionMetadata;
 pub use read::{Location, MaxTimestampAt};
-pub use recovery::{Need, Recovery, RecoveryInput, Refusal, SegmentFile};
+pub use recovery::{Need, Recovery, RecoveryInput, RecoveryReport, Refusal, SegmentFile};
 pub use retention::Expired;

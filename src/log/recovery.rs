@@ -7,11 +7,14 @@
 //!
 //! Reads are bounded by what lies behind the last saved index, snapshot and checkpoint, not by the size of the log.
 
+mod candidate;
+
+use candidate::{Candidate, Plan, candidate, dropped, proven_segment};
+
 use super::checkpoint::{PartitionCheckpoint, Proof};
 use super::epochs::Epochs;
-use super::index::{OffsetEntry, OffsetIndex, TimeIndex};
-use super::retention::{Dropped, DroppedState};
-use super::segment::{FileState, Segment, block_down};
+use super::retention::Dropped;
+use super::segment::{FileState, block_down};
 use super::writer::Writer;
 use super::{BatchFacts, Chain, Log, LogConfig};
 use crate::base::{LeaderEpoch, Now, Offset};
@@ -63,6 +66,18 @@ pub struct Need {
     pub to: u64,
 }
 
+/// What a recovery found, for the log line of a start.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RecoveryReport {
+    /// Bytes that were read and verified.
+    pub verified_bytes: u64,
+    /// Segment, position and why the bytes there are no batch, if they are not zeros: a torn tail, which was never
+    /// acknowledged and is cut before the next write.
+    pub torn: Option<(Offset, u64, String)>,
+    /// Later segments without data, to be deleted.
+    pub strays: Vec<Offset>,
+}
+
 /// A recovery under way: `need`, `on_bytes`, `need`, ... until it needs nothing, then `finish`.
 #[derive(Debug)]
 pub struct Recovery {
@@ -73,6 +88,7 @@ pub struct Recovery {
     proof: Proof,
     clean: bool,
     epochs: Epochs,
+    epochs_text: Option<String>,
     leader_epoch_max: LeaderEpoch,
     replay_from: Offset,
     /// Files of segments wholly below the log start.
@@ -89,28 +105,7 @@ pub struct Recovery {
     /// Bytes to ask for at `position`.
     want: u64,
     stage: Stage,
-}
-
-/// A segment file that belongs to the log.
-#[derive(Debug)]
-struct Candidate {
-    base: Offset,
-    length: u64,
-    plan: Plan,
-    segment: Segment,
-}
-
-/// How much of a segment is read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Plan {
-    /// Nothing: it is sealed, its indexes are there.
-    Trust,
-    /// From the batch at this index entry on; the indexes stay.
-    Replay(OffsetEntry),
-    /// From the batch at this index entry on, which makes the entries from there anew.
-    Resume(OffsetEntry),
-    /// All of it, which makes the indexes anew.
-    Whole,
+    report: RecoveryReport,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,8 +130,12 @@ impl Recovery {
     pub fn start(input: RecoveryInput, now: Now) -> Result<Recovery, Refusal> {
         let mut files = input.files;
         files.sort_by_key(|f| f.base);
-        if let Some(negative) = files.iter().find(|f| f.base < Offset::ZERO) {
-            return refuse(format!("a segment file is named {}", negative.base));
+        let named = files.iter().map(|f| f.base);
+        if let Some(odd) = named
+            .chain(input.replay_from)
+            .find(|o| !BASES.contains(&o.0))
+        {
+            return refuse(format!("a segment or snapshot file is named {odd}"));
         }
         let log_start = match (&input.checkpoint, files.first()) {
             (Some(checkpoint), _) => checkpoint.log_start,
@@ -206,6 +205,7 @@ impl Recovery {
             proof,
             clean: input.clean,
             epochs,
+            epochs_text: input.epochs_text,
             leader_epoch_max: input.leader_epoch_max,
             replay_from,
             below: dropped(below, first_base),
@@ -215,8 +215,9 @@ impl Recovery {
             position: 0,
             expected: Expected::Base(first_base),
             last_epoch: LeaderEpoch::NONE,
-            want: CHUNK_BYTES,
+            want: LOOK_BYTES,
             stage: Stage::Scan,
+            report: RecoveryReport::default(),
         };
         if recovery.candidates.is_empty() {
             recovery.stage = Stage::Ended;
@@ -240,8 +241,8 @@ impl Recovery {
                 self.enter(at + 1);
                 continue;
             }
-            if from == candidate.length {
-                self.no_batch("the file ends")?;
+            if from == candidate.length || self.stopped_here() {
+                self.no_batch(FILE_ENDS)?;
                 continue;
             }
             return Ok(Some(Need {
@@ -273,7 +274,7 @@ impl Recovery {
             };
             let why = match verify(&bytes[used..], rest, base) {
                 Verified::NeedMore { bytes } => {
-                    self.want = (bytes as u64).max(CHUNK_BYTES);
+                    self.want = (self.want * 2).min(CHUNK_BYTES).max(bytes as u64);
                     return Ok(());
                 }
                 Verified::Batch { header, size } => match self.misfit(&header) {
@@ -285,12 +286,22 @@ impl Recovery {
                     None => return self.later_data(at),
                     Some(why) => why.to_owned(),
                 },
-                Verified::End => "zeros follow".to_owned(),
+                Verified::End => ZEROS.to_owned(),
                 Verified::Torn(torn) => torn.to_string(),
             };
             return self.no_batch(&why);
         }
+        self.want = (self.want * 2).min(CHUNK_BYTES);
         Ok(())
+    }
+
+    /// What was found so far.
+    pub fn report(&self) -> RecoveryReport {
+        let strays = self.candidates.iter().skip(self.at + 1).map(|c| c.base);
+        RecoveryReport {
+            strays: strays.filter(|_| self.stage == Stage::Ended).collect(),
+            ..self.report.clone()
+        }
     }
 
     /// The log as it stands on the disk. Only after `need` gave `None`.
@@ -318,8 +329,8 @@ impl Recovery {
         log.chain = Chain::new(self.log_start, end);
         self.epochs.truncate_from_end(end);
         self.epochs.truncate_from_start(self.log_start);
+        log.epochs_changed = self.epochs_text.as_deref() != Some(&self.epochs.to_text());
         log.epochs = self.epochs;
-        log.epochs_changed = true;
         log.dropped = self.below;
         // Without a checkpoint nothing says that the log start is durable, but then nothing is below it either.
         log.checkpointed_log_start = if self.checkpointed {
@@ -355,18 +366,29 @@ impl Recovery {
             .collect();
         log.writer = Writer::new(log.active().base, self.position);
         log.writer.strays = strays;
-        log.writer.set_saved_position(resumed);
         let quiet = self.clean && self.proof.offset == end;
+        if !quiet {
+            log.writer.set_saved_position(resumed);
+        }
         if !quiet && length > self.position {
             log.writer.require_cut();
         }
         Ok(log)
     }
 
+    /// A clean stop left nothing behind its checkpoint.
+    fn stopped_here(&self) -> bool {
+        self.clean
+            && self.stage == Stage::Scan
+            && self.at == self.proven
+            && self.at + 1 == self.candidates.len()
+            && self.position == self.proof.position
+            && self.expected == Expected::Base(self.proof.offset)
+    }
+
     fn enter(&mut self, at: usize) {
         let candidate = &self.candidates[at];
         self.at = at;
-        self.want = CHUNK_BYTES;
         (self.position, self.expected) = match candidate.plan {
             Plan::Trust | Plan::Whole => (0, Expected::Base(candidate.base)),
             Plan::Replay(entry) | Plan::Resume(entry) => (
@@ -374,6 +396,13 @@ impl Recovery {
                 Expected::Last(candidate.base.plus(i64::from(entry.relative))),
             ),
         };
+        // Up to the proof and a look behind it, in one read if it is small: most partitions were idle.
+        let certain = match (at < self.proven, at == self.proven) {
+            (true, _) => candidate.length.saturating_sub(self.position),
+            (_, true) => self.proof.position.saturating_sub(self.position),
+            _ => 0,
+        };
+        self.want = (certain + LOOK_BYTES).min(CHUNK_BYTES);
     }
 
     /// Why a valid batch is not the one that belongs here.
@@ -436,9 +465,9 @@ impl Recovery {
         if header.base_offset >= self.replay_from {
             replay(header);
         }
+        self.report.verified_bytes += size;
         self.position = next;
         self.expected = Expected::Base(header.next_offset());
-        self.want = CHUNK_BYTES;
         let at_proof = self.at == self.proven && self.position == self.proof.position;
         if at_proof && header.next_offset() != self.proof.offset {
             return self.damaged("the offset is not the one that was durable here");
@@ -476,16 +505,20 @@ impl Recovery {
         if self.at == self.proven && self.position < self.proof.position {
             return self.damaged(why);
         }
-        match next {
-            Some(base) if base == end => self.enter(self.at + 1),
-            Some(_) => self.probe(self.at + 1),
-            None => self.stage = Stage::Ended,
+        if next == Some(end) {
+            self.enter(self.at + 1);
+            return Ok(());
         }
+        if why != ZEROS && why != FILE_ENDS {
+            let base = self.candidates[self.at].base;
+            self.report.torn = Some((base, self.position, why.to_owned()));
+        }
+        self.probe(self.at + 1);
         Ok(())
     }
 
     fn probe(&mut self, at: usize) {
-        self.want = CHUNK_BYTES;
+        self.want = LOOK_BYTES;
         self.stage = if at < self.candidates.len() {
             Stage::Probe(at)
         } else {
@@ -506,100 +539,6 @@ impl Recovery {
             "segment {} is damaged at byte {}, where data was durable: {why}",
             self.candidates[self.at].base, self.position
         ))
-    }
-}
-
-/// Which file the proof names, if all that should be before it is there.
-fn proven_segment(
-    files: &[SegmentFile],
-    proof: &Proof,
-    checkpoint: Option<&PartitionCheckpoint>,
-) -> Result<usize, Refusal> {
-    let Some(checkpoint) = checkpoint else {
-        return Ok(0);
-    };
-    let Some(at) = files.iter().position(|f| f.base == proof.segment) else {
-        // The file of a new log comes with its first record.
-        return if files.is_empty() && proof.position == 0 && proof.offset == checkpoint.log_start {
-            Ok(0)
-        } else {
-            refuse(format!("the segment file {} is missing", proof.segment))
-        };
-    };
-    if files[at].length < proof.position {
-        return refuse(format!(
-            "segment {} has {} bytes, {} were durable",
-            proof.segment, files[at].length, proof.position
-        ));
-    }
-    let bytes: u64 = files[..at].iter().map(|f| f.length).sum();
-    if at != checkpoint.sealed_segments as usize || bytes != checkpoint.sealed_bytes {
-        return refuse(format!(
-            "{at} segments with {bytes} bytes before segment {}, there were {} with {}",
-            proof.segment, checkpoint.sealed_segments, checkpoint.sealed_bytes
-        ));
-    }
-    Ok(at)
-}
-
-/// How a segment is to be read. `end`: where it ends if it is sealed. `proof_end`: its durable bytes, if that is known
-/// and need not be verified.
-fn candidate(
-    file: SegmentFile,
-    end: Option<Offset>,
-    proof_end: Option<u64>,
-    replay_from: Offset,
-    now: Now,
-) -> Candidate {
-    let indexes = decode_indexes(&file);
-    let whole = || Candidate {
-        base: file.base,
-        length: file.length,
-        plan: Plan::Whole,
-        segment: Segment::new(file.base, now),
-    };
-    let (Some((offsets, times)), Some(proof_end)) = (indexes, proof_end) else {
-        return whole();
-    };
-    let replay = replay_from.since(file.base).clamp(0, i64::from(i32::MAX)) as u32;
-    let replay_entry = offsets.lookup(replay);
-    if let Some(end) = end {
-        let plan = match replay_entry {
-            _ if replay_from >= end => Plan::Trust,
-            Some(entry) => Plan::Replay(entry),
-            // From the start, so the indexes may as well be made anew.
-            None => return whole(),
-        };
-        return Candidate {
-            base: file.base,
-            length: file.length,
-            plan,
-            segment: Segment::found(file.base, file.length, offsets, times, now),
-        };
-    }
-    let resume = proof_end
-        .checked_sub(1)
-        .and_then(|before| offsets.lookup_position(before))
-        .zip(replay_entry)
-        .map(|(proof, replay)| {
-            if proof.position < replay.position {
-                proof
-            } else {
-                replay
-            }
-        });
-    let Some(entry) = resume else {
-        return whole();
-    };
-    let (mut offsets, mut times) = (offsets, times);
-    offsets.truncate_at(u64::from(entry.position));
-    times.truncate_after(entry.relative);
-    let size = u64::from(entry.position);
-    Candidate {
-        base: file.base,
-        length: file.length,
-        plan: Plan::Resume(entry),
-        segment: Segment::found(file.base, size, offsets, times, now),
     }
 }
 
@@ -625,35 +564,15 @@ fn verify(bytes: &[u8], rest: u64, base: Option<Offset>) -> Verified {
     }
 }
 
-fn decode_indexes(file: &SegmentFile) -> Option<(OffsetIndex, TimeIndex)> {
-    let offsets = OffsetIndex::decode(file.offset_index.as_ref()?, file.length)?;
-    let times = TimeIndex::decode(file.time_index.as_ref()?)?;
-    Some((offsets, times))
-}
-
-fn dropped(files: Vec<SegmentFile>, first_base: Offset) -> Vec<Dropped> {
-    let ends: Vec<Offset> = files
-        .iter()
-        .skip(1)
-        .map(|f| f.base)
-        .chain([first_base])
-        .collect();
-    files
-        .into_iter()
-        .zip(ends)
-        .map(|(file, end)| Dropped {
-            base: file.base,
-            end,
-            length: file.length,
-            readers: 0,
-            state: DroppedState::Waits,
-        })
-        .collect()
-}
-
 fn refuse<T>(reason: String) -> Result<T, Refusal> {
     Err(Refusal(reason))
 }
 
-/// Bytes asked for at a time; a larger batch is asked for whole.
+const ZEROS: &str = "zeros follow";
+const FILE_ENDS: &str = "the file ends";
+/// Offsets that a file may be named by: relative offsets must not leave the range.
+const BASES: std::ops::Range<i64> = 0..i64::MAX - u32::MAX as i64;
+/// Bytes asked for first behind what is certain; doubled from one read to the next.
+const LOOK_BYTES: u64 = 16 << 10;
+/// Most bytes asked for at a time; a larger batch is asked for whole.
 const CHUNK_BYTES: u64 = 4 << 20;

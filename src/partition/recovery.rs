@@ -5,7 +5,9 @@
 
 use super::{Partition, PartitionConfig};
 use crate::base::{LeaderEpoch, Now, Offset, TopicPartition};
-use crate::log::{Need, PartitionCheckpoint, Recovery, RecoveryInput, Refusal, SegmentFile};
+use crate::log::{
+    Need, PartitionCheckpoint, Recovery, RecoveryInput, RecoveryReport, Refusal, SegmentFile,
+};
 use crate::producer::ProducerStates;
 
 /// What was found.
@@ -82,6 +84,11 @@ impl PartitionRecovery {
         self.log.on_bytes(bytes, &mut |header| {
             producers.update(header, header.base_offset, now.wall);
         })
+    }
+
+    /// See `Recovery::report`.
+    pub fn report(&self) -> RecoveryReport {
+        self.log.report()
     }
 
     /// The partition; it leads with no epoch yet.

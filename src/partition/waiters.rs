@@ -3,6 +3,8 @@
 //! Always: each token is woken at most once, then forgotten; an empty list costs no heap.
 //! Deadlines are the shard's: it takes the token back by `cancel`.
 
+use std::collections::VecDeque;
+
 use crate::base::{ErrorCode, Offset};
 
 /// Names a waiting request; chosen by the shard, never used twice at a time in one partition.
@@ -27,8 +29,8 @@ impl Wakes {
 
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
-    /// By the offset that must be durable, lowest last.
-    produces: Vec<(Offset, Token)>,
+    /// By the offset that must be durable, lowest first.
+    produces: VecDeque<(Offset, Token)>,
     /// By the count of durable bytes that is enough.
     fetches: Vec<(u64, Token)>,
     /// By the log start that must be checkpointed.
@@ -37,7 +39,8 @@ pub(super) struct Waiters {
 
 impl Waiters {
     pub fn produce(&mut self, end: Offset, token: Token) {
-        let at = self.produces.partition_point(|(e, _)| *e >= end);
+        // Nearly always the last place; a duplicate may wait for less.
+        let at = self.produces.partition_point(|(e, _)| *e <= end);
         self.produces.insert(at, (end, token));
     }
 
@@ -56,10 +59,10 @@ impl Waiters {
     }
 
     pub fn durable(&mut self, durable: Offset, durable_bytes: u64, wakes: &mut Wakes) {
-        while let Some(&(end, token)) = self.produces.last()
+        while let Some(&(end, token)) = self.produces.front()
             && end <= durable
         {
-            self.produces.pop();
+            self.produces.pop_front();
             wakes.produced.push((token, Ok(())));
         }
         self.fetches.retain(|&(enough, token)| {
@@ -84,7 +87,7 @@ impl Waiters {
 
     /// Everybody goes: the partition is offline, deleted or led elsewhere.
     pub fn end_all(&mut self, code: ErrorCode, wakes: &mut Wakes) {
-        while let Some((_, token)) = self.produces.pop() {
+        while let Some((_, token)) = self.produces.pop_front() {
             wakes.produced.push((token, Err(code)));
         }
         wakes.fetches.extend(self.fetches.drain(..).map(|(_, t)| t));
@@ -96,7 +99,7 @@ impl Waiters {
     /// A burst of waiters must not cost an idle partition memory.
     fn shrink(&mut self) {
         if self.produces.is_empty() && self.produces.capacity() > KEPT_CAPACITY {
-            self.produces = Vec::new();
+            self.produces = VecDeque::new();
         }
         if self.fetches.is_empty() && self.fetches.capacity() > KEPT_CAPACITY {
             self.fetches = Vec::new();

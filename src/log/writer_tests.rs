@@ -1,0 +1,481 @@
+//! The rules of the write plan, one by one.
+
+use super::*;
+use crate::base::{LeaderEpoch, MonoNs, Now, Offset, Timestamp};
+
+fn now(ms: i64) -> Now {
+    Now {
+        wall: Timestamp(1_000_000 + ms),
+        mono: MonoNs(ms as u64 * 1_000_000),
+    }
+}
+
+fn log(config: LogConfig) -> Log {
+    let mut log = Log::new(config, Offset(0), now(0));
+    log.lead(LeaderEpoch(0));
+    log
+}
+
+fn append(log: &mut Log, size: u32) -> Appended {
+    let facts = BatchFacts {
+        size,
+        last_offset_delta: 0,
+        max_timestamp: Timestamp(1_000_000),
+    };
+    log.append(&facts, now(0))
+}
+
+fn polls(log: &mut Log, more_coming: bool) -> Vec<IoOp> {
+    std::iter::from_fn(|| log.poll_io(now(0), more_coming)).collect()
+}
+
+/// The writes asked for; what else is asked for is done at once.
+fn writes(log: &mut Log, more_coming: bool) -> Vec<IoOp> {
+    let (writes, others): (Vec<_>, Vec<_>) = polls(log, more_coming)
+        .into_iter()
+        .partition(|op| matches!(op, IoOp::Write { .. }));
+    for op in others {
+        done(log, &op);
+    }
+    writes
+}
+
+fn done(log: &mut Log, op: &IoOp) -> Progress {
+    log.on_io(op.tag(), Ok(()), now(0))
+}
+
+/// A log whose file exists, with everything before durable.
+fn settled(log: &mut Log) {
+    loop {
+        let ops = polls(log, false);
+        if ops.is_empty() {
+            return;
+        }
+        for op in ops {
+            done(log, &op);
+        }
+    }
+}
+
+fn write(op: &IoOp) -> (u64, u64, u64) {
+    match op {
+        IoOp::Write {
+            from, to, covers, ..
+        } => (*from, *to, *covers),
+        other => panic!("{other:?} is no write"),
+    }
+}
+
+#[test]
+fn the_file_comes_with_the_first_record_and_before_the_first_write() {
+    let mut log = log(LogConfig::default());
+    assert!(
+        polls(&mut log, false).is_empty(),
+        "an unused log has no file"
+    );
+    append(&mut log, 300);
+    let ops = polls(&mut log, false);
+    assert!(matches!(ops[0], IoOp::Create { recycle: None, .. }));
+    assert!(!ops.iter().any(|op| matches!(op, IoOp::Write { .. })));
+    done(&mut log, &ops[0]);
+    let ops = polls(&mut log, false);
+    assert_eq!(write(&ops[0]), (0, 4096, 300));
+    assert_eq!(done(&mut log, &ops[0]).durable, Some(Offset(1)));
+}
+
+#[test]
+fn a_flush_rewrites_the_block_of_the_first_unflushed_byte_and_leaves_a_header_of_zeros() {
+    let mut log = log(LogConfig::default());
+    append(&mut log, 4000);
+    settled(&mut log);
+    append(&mut log, 40);
+    // 4040 + 61 reaches into the second block.
+    assert_eq!(write(&polls(&mut log, false)[0]), (0, 8192, 4040));
+}
+
+#[test]
+fn batches_gather_while_a_write_that_ends_inside_a_block_is_in_flight() {
+    let mut log = log(LogConfig::default());
+    append(&mut log, 100);
+    settled(&mut log);
+    append(&mut log, 100);
+    let first = writes(&mut log, false);
+    append(&mut log, 1 << 20);
+    append(&mut log, 100);
+    assert!(writes(&mut log, false).is_empty());
+    assert_eq!(done(&mut log, &first[0]).durable, Some(Offset(2)));
+    let second = writes(&mut log, false);
+    assert_eq!(write(&second[0]), (0, 1_052_672, 300 + (1 << 20)));
+    assert_eq!(done(&mut log, &second[0]).durable, Some(Offset(4)));
+}
+
+#[test]
+fn big_flows_have_several_writes_of_whole_blocks_in_flight() {
+    let mut log = log(LogConfig::default());
+    append(&mut log, 8 << 20);
+    settled(&mut log);
+    let from = 8 << 20;
+    append(&mut log, 1 << 20);
+    let mut ops = polls(&mut log, true);
+    append(&mut log, 1_000_000);
+    ops.extend(polls(&mut log, true));
+    append(&mut log, 1_000_000);
+    ops.extend(polls(&mut log, false));
+    let writes: Vec<_> = ops
+        .iter()
+        .filter(|op| matches!(op, IoOp::Write { .. }))
+        .collect();
+    let ranges: Vec<_> = writes.iter().map(|op| write(op)).collect();
+    assert_eq!(ranges[0], (from, from + (1 << 20), from + (1 << 20)));
+    assert_eq!(ranges[1].0, ranges[0].1);
+    assert_eq!(ranges[1].1, ranges[1].2, "whole blocks: more is coming");
+    assert_eq!(ranges[2].0, ranges[1].1);
+    assert!(
+        ranges[2].2 < ranges[2].1,
+        "the rest, with its partial block"
+    );
+    // Durable is the finished prefix.
+    assert_eq!(done(&mut log, writes[2]).durable, None);
+    assert_eq!(done(&mut log, writes[1]).durable, None);
+    assert_eq!(done(&mut log, writes[0]).durable, Some(Offset(4)));
+}
+
+#[test]
+fn a_held_back_tail_is_written_when_nothing_else_is_in_flight() {
+    let mut log = log(LogConfig::default());
+    append(&mut log, 100);
+    settled(&mut log);
+    append(&mut log, 200_000);
+    let first = writes(&mut log, true);
+    let (_, to, covers) = write(&first[0]);
+    assert_eq!(to, covers);
+    assert_eq!(
+        done(&mut log, &first[0]).durable,
+        None,
+        "its last bytes are not written"
+    );
+    let rest = writes(&mut log, true);
+    assert_eq!(write(&rest[0]), (to, to + 4096, 200_100));
+    assert_eq!(done(&mut log, &rest[0]).durable, Some(Offset(2)));
+}
+
+#[test]
+fn writes_wait_for_space_and_space_comes_ahead() {
+    let mut log = log(LogConfig::default());
+    append(&mut log, 100);
+    settled(&mut log);
+    let mut allocated = 256 << 10;
+    for _ in 0..200 {
+        append(&mut log, 100_000);
+        for op in polls(&mut log, false) {
+            match op {
+                IoOp::Preallocate { from, to, .. } => {
+                    assert_eq!(from, allocated);
+                    assert!(to > from && to - from <= 64 << 20);
+                    allocated = to;
+                }
+                IoOp::Write { to, .. } => assert!(to <= allocated),
+                _ => {}
+            }
+            done(&mut log, &op);
+        }
+    }
+    settled(&mut log);
+    assert_eq!(log.in_flight_bytes(), 0);
+}
+
+#[test]
+fn a_file_never_grows_past_a_full_segment() {
+    let config = LogConfig {
+        segment_bytes: 300_000,
+        ..LogConfig::default()
+    };
+    let mut log = log(config);
+    for _ in 0..50 {
+        append(&mut log, 29_000);
+        for op in polls(&mut log, false) {
+            if let IoOp::Preallocate { to, .. } | IoOp::Create { prealloc: to, .. } = op {
+                assert!(to <= 300_000 + 61 + 4096);
+            }
+            done(&mut log, &op);
+        }
+    }
+    assert!(log.segments().count() >= 4);
+}
+
+#[test]
+fn a_new_segment_is_written_only_after_the_one_before_is_durable() {
+    let config = LogConfig {
+        segment_bytes: 1000,
+        ..LogConfig::default()
+    };
+    let mut log = log(config);
+    append(&mut log, 900);
+    settled(&mut log);
+    append(&mut log, 90);
+    let old = polls(&mut log, false);
+    let appended = append(&mut log, 500);
+    assert!(appended.place.roll && appended.place.position == 0);
+    let create = polls(&mut log, false);
+    assert!(matches!(
+        create[..],
+        [IoOp::Create {
+            segment: Offset(2),
+            ..
+        }]
+    ));
+    done(&mut log, &create[0]);
+    assert!(
+        polls(&mut log, false).is_empty(),
+        "the old one is in flight"
+    );
+    assert_eq!(done(&mut log, &old[0]).durable, Some(Offset(2)));
+    let next = polls(&mut log, false);
+    assert!(matches!(
+        next[0],
+        IoOp::Write {
+            segment: Offset(2),
+            ..
+        }
+    ));
+    assert!(matches!(
+        &next[1],
+        IoOp::Seal {
+            segment: Offset(0),
+            size: 990,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn small_flows_get_zeroed_blocks_ahead_and_big_ones_do_not() {
+    let mut log = log(LogConfig::default());
+    let mut zeroed = 0;
+    for _ in 0..400 {
+        let end = append(&mut log, 3000).place.position + 3000;
+        let ops = polls(&mut log, false);
+        for op in &ops {
+            if let IoOp::ZeroAhead { from, to, .. } = op {
+                assert!(*from >= end + 61 && to > from);
+                zeroed += to - from;
+            }
+        }
+        for op in &ops {
+            done(&mut log, op);
+        }
+    }
+    assert!(zeroed >= 1 << 20, "zeroed {zeroed}");
+    let mut big = Log::new(LogConfig::default(), Offset(0), now(0));
+    for _ in 0..100 {
+        append(&mut big, 1 << 20);
+        for op in polls(&mut big, false) {
+            assert!(!matches!(op, IoOp::ZeroAhead { .. }));
+            done(&mut big, &op);
+        }
+    }
+}
+
+#[test]
+fn a_write_waits_for_zeros_in_flight_that_it_would_touch() {
+    let mut log = log(LogConfig::default());
+    let mut zeroing = None;
+    while zeroing.is_none() {
+        append(&mut log, 3000);
+        for op in polls(&mut log, false) {
+            match op {
+                IoOp::ZeroAhead { from, .. } => zeroing = Some((op, from)),
+                _ => {
+                    done(&mut log, &op);
+                }
+            }
+        }
+    }
+    let (op, from) = zeroing.unwrap();
+    append(&mut log, 2 << 20);
+    for op in polls(&mut log, false) {
+        if let IoOp::Write { to, .. } = op {
+            assert!(to <= from);
+        }
+        done(&mut log, &op);
+    }
+    polls(&mut log, false);
+    done(&mut log, &op);
+    settled(&mut log);
+    assert_eq!(log.in_flight_bytes(), 0);
+}
+
+#[test]
+fn a_dropped_segment_is_written_over_by_the_next_one() {
+    let config = LogConfig {
+        segment_bytes: 100_000,
+        retention_bytes: 150_000,
+        ..LogConfig::default()
+    };
+    let mut log = log(config);
+    let mut recycled = 0;
+    for _ in 0..60 {
+        append(&mut log, 9_000);
+        for op in polls(&mut log, false) {
+            if let IoOp::Create {
+                recycle: Some(old), ..
+            } = &op
+            {
+                assert!(*old < log.checkpointed_log_start());
+                recycled += 1;
+            }
+            done(&mut log, &op);
+        }
+        log.expire(now(0));
+        let start = log.chain().log_start();
+        log.on_checkpoint(start);
+    }
+    assert!(recycled >= 2, "{recycled} files were used again");
+    assert!(log.disk_bytes() < 450_000);
+}
+
+#[test]
+fn a_file_goes_only_after_the_checkpoint_and_its_last_reader() {
+    let config = LogConfig {
+        segment_bytes: 1000,
+        ..LogConfig::default()
+    };
+    let mut log = log(config);
+    append(&mut log, 900);
+    append(&mut log, 900);
+    settled(&mut log);
+    assert!(log.begin_read(Offset(0)));
+    assert_eq!(log.delete_records_before(Offset(1)), Ok(Offset(1)));
+    assert!(log.checkpoint_needed());
+    settled(&mut log);
+    log.on_checkpoint(Offset(1));
+    assert!(polls(&mut log, false).is_empty(), "somebody reads it");
+    assert!(log.begin_read(Offset(0)), "a planned read may still begin");
+    log.end_read(Offset(0));
+    log.end_read(Offset(0));
+    // It rolled just now, so the file is kept for the next segment, for a while.
+    assert!(polls(&mut log, false).is_empty());
+    assert!(!log.begin_read(Offset(0)));
+    let later = log.io_deadline().expect("the spare does not stay for ever");
+    let late = Now {
+        mono: later,
+        ..now(0)
+    };
+    assert_eq!(
+        log.poll_io(late, false),
+        Some(IoOp::Delete { segment: Offset(0) })
+    );
+}
+
+#[test]
+fn an_expired_active_segment_is_rolled_and_its_successor_exists_before_it_goes() {
+    let mut log = log(LogConfig {
+        retention_ms: 1000,
+        ..LogConfig::default()
+    });
+    append(&mut log, 500);
+    settled(&mut log);
+    assert_eq!(log.expire(now(1000)), Expired::default());
+    assert_eq!(log.expire(now(1001)).log_start, Some(Offset(1)));
+    log.on_checkpoint(Offset(1));
+    let late = now(700_000);
+    let create = log.poll_io(late, false).unwrap();
+    assert!(matches!(
+        create,
+        IoOp::Create {
+            segment: Offset(1),
+            ..
+        }
+    ));
+    let mut rest: Vec<IoOp> = std::iter::from_fn(|| log.poll_io(late, false)).collect();
+    assert!(!rest.iter().any(|op| matches!(op, IoOp::Delete { .. })));
+    log.on_io(create.tag(), Ok(()), late);
+    for op in rest.drain(..) {
+        log.on_io(op.tag(), Ok(()), late);
+    }
+    assert_eq!(
+        log.poll_io(late, false),
+        Some(IoOp::Delete { segment: Offset(0) })
+    );
+    assert_eq!(log.chain().log_start(), log.chain().appended());
+}
+
+#[test]
+fn segments_roll_by_size_time_and_index() {
+    let facts = |size, ms: i64| BatchFacts {
+        size,
+        last_offset_delta: 0,
+        max_timestamp: Timestamp(1_000_000 + ms),
+    };
+    let mut log = log(LogConfig {
+        segment_bytes: 1000,
+        segment_ms: 5000,
+        index_interval_bytes: 1,
+        index_bytes_max: 24,
+        ..LogConfig::default()
+    });
+    log.append(&facts(100, 0), now(0));
+    assert!(!log.next_position(&facts(900, 5000), now(0)).roll);
+    assert!(log.next_position(&facts(901, 5000), now(0)).roll, "by size");
+    assert!(
+        log.next_position(&facts(1, 5001), now(0)).roll,
+        "by time of records"
+    );
+    for _ in 0..3 {
+        assert!(!log.next_position(&facts(10, 0), now(0)).roll);
+        log.append(&facts(10, 0), now(0));
+    }
+    assert!(
+        log.next_position(&facts(10, 0), now(0)).roll,
+        "the index is full"
+    );
+    let far = BatchFacts {
+        last_offset_delta: i32::MAX - 3,
+        ..facts(10, 0)
+    };
+    let mut log = Log::new(LogConfig::default(), Offset(0), now(0));
+    for _ in 0..3 {
+        log.append(&facts(10, 0), now(0));
+    }
+    assert!(!log.next_position(&far, now(0)).roll);
+    log.append(&facts(10, 0), now(0));
+    assert!(
+        log.next_position(&far, now(0)).roll,
+        "relative offsets are 31 bits"
+    );
+}
+
+#[test]
+fn the_proof_names_only_files_that_are_there() {
+    let config = LogConfig {
+        segment_bytes: 1000,
+        ..LogConfig::default()
+    };
+    let mut log = log(config);
+    append(&mut log, 900);
+    assert_eq!(log.proof().position, 0);
+    settled(&mut log);
+    let at = |segment, position, offset| Proof {
+        segment: Offset(segment),
+        position,
+        offset: Offset(offset),
+    };
+    assert_eq!(log.proof(), at(0, 900, 1));
+    append(&mut log, 800);
+    let create = polls(&mut log, false);
+    assert!(matches!(create[0], IoOp::Create { .. }));
+    let seal = create
+        .iter()
+        .find(|op| matches!(op, IoOp::Seal { .. }))
+        .unwrap();
+    done(&mut log, seal);
+    assert_eq!(
+        log.proof(),
+        at(0, 900, 1),
+        "sealed, but the next has no file"
+    );
+    done(&mut log, &create[0]);
+    assert_eq!(log.proof(), at(1, 0, 1));
+    settled(&mut log);
+    assert_eq!(log.proof(), at(1, 800, 2));
+}
