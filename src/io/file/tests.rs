@@ -189,6 +189,17 @@ fn whole_files_are_replaced_atomically() {
 }
 
 #[test]
+fn space_of_a_file_system_is_told() {
+    on_shard(|| async {
+        let dir = scratch();
+        let (all, free) = space(dir.path()).await.expect("statvfs");
+        assert!(free > 0 && free < all, "{free} of {all}");
+        let error = space(&dir.path().join("none")).await.expect_err("missing");
+        assert!(error.is_not_found() && !error.is_no_space() && !error.exists());
+    });
+}
+
+#[test]
 fn errors_name_file_operation_and_cause() {
     on_shard(|| async {
         let dir = scratch();
