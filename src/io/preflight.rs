@@ -6,10 +6,10 @@
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use io_uring::{IoUring, Probe, opcode};
 
@@ -50,9 +50,10 @@ const LOCK_FILE: &str = ".lock";
 /// Checks that concern the machine: io_uring, its operations, limits. Raises the soft limit of descriptors to the hard one.
 pub fn check_machine() -> Vec<Finding> {
     let mut findings = Vec::new();
+    // First: a ring needs descriptors.
+    findings.extend(raise_descriptors());
     findings.extend(check_io_uring());
     findings.extend(check_memlock());
-    findings.extend(raise_descriptors());
     findings
 }
 
@@ -98,12 +99,6 @@ pub fn lock_data_dir(dir: &Path) -> Result<DirLock, Finding> {
             path.display()
         ))),
     }
-}
-
-/// Checks that a port is free to listen on.
-pub fn check_port(address: SocketAddr) -> Option<Finding> {
-    let error = TcpListener::bind(address).err()?;
-    Some(describe_bind(address, &error))
 }
 
 /// What to tell when listening at `address` failed.
@@ -368,11 +363,6 @@ impl fmt::Display for Finding {
 }
 
 impl std::error::Error for Finding {}
-
-/// Where the lock of a data directory lies; it is no part of the data.
-pub fn lock_path(dir: &Path) -> PathBuf {
-    dir.join(LOCK_FILE)
-}
 
 #[cfg(test)]
 mod tests;
