@@ -90,7 +90,7 @@ def member(bootstrap, topic, group, *options, assignors=None, commits_when_revok
         group_id=group,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        session_timeout_ms=6000,
+        session_timeout_ms=int(wanted["session"]),
         heartbeat_interval_ms=500,
         **config,
     )

@@ -8,7 +8,7 @@ standard input and output. All data is made here, and everything a driver prints
     produce TOPIC                 reads   @open CODEC ACKS IDEMPOTENT, then key <tab> value <tab> h=v,h=v lines, then @close;
                                   prints  SENT <count> for each @close, once everything is flushed and the producer closed
     read TOPIC COUNT [partition=P] [offset=O] [timestamp=MS]     prints the records, then ends
-    member TOPIC GROUP [instance=ID] [assignor=NAME]             prints ASSIGNED/REVOKED p,p and the records it gets;
+    member TOPIC GROUP [session=MS] [instance=ID] [assignor=NAME]   prints ASSIGNED/REVOKED p,p and the records it gets;
                                   commits after every 1,000 of them (or as often as it can be told to), and once its
                                   standard input said "commit" after each poll; leaves at the end of it, and prints CLOSED
     admin PREFIX                  the client's own admin calls: prints  ok|fail <name> <detail>
@@ -37,6 +37,8 @@ PARTITIONS = 6
 KEYS = 1009
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 ACKS = ["0", "1", "all"]
+SESSION_MS = 6000  # the shortest a broker allows by default
+STATIC_SESSION_MS = 30000  # time to start a client again on a busy machine
 STEP_SECONDS = 900 if FULL else 120
 CACHE = broker.CACHE
 
@@ -295,6 +297,8 @@ class Group:
                 member.driver.kill()
 
     def join(self, *options):
+        if not any(option.startswith("session=") for option in options):
+            options += (f"session={SESSION_MS}",)
         member = Member(self, len(self.members) + 1, *options)
         self.members.append(member)
         return member
@@ -480,9 +484,8 @@ class Scenario:
 
     def batches_are_compressed(self):
         """Each batch has the codec of the cell its records came from. One too small to shrink may stay plain."""
+        self.expect_whole()
         codec_at = {(r.partition, r.offset): self.work.cell_of(int(r.value[:8])) for r in self.whole}
-        if not codec_at:
-            raise Failed("nothing was read")
         counts = collections.Counter()
         for partition in range(PARTITIONS):
             for batch in wire.stored_batches(self.bootstrap, self.topic, partition):
@@ -496,7 +499,12 @@ class Scenario:
             raise Failed(f"batches by codec: {dict(counts)}")
         return f"batches by codec {dict(counts)}"
 
+    def expect_whole(self):
+        if len(self.whole) != self.work.total:
+            raise Failed("there is no whole read to compare with")
+
     def replay_from_offset(self):
+        self.expect_whole()
         partition = self.whole[-1].partition
         there = [record for record in self.whole if record.partition == partition]
         start = len(there) // 3
@@ -505,6 +513,7 @@ class Scenario:
         return f"{len(found)} records of partition {partition} from {start}"
 
     def replay_from_timestamp(self):
+        self.expect_whole()
         stamp, first = self.boundary
         wanted = [record for record in self.whole if int(record.value[:8]) >= first]
         early = [r for r in self.whole if int(r.value[:8]) < first and r.timestamp >= stamp]
@@ -560,14 +569,15 @@ class Scenario:
         """Killed and started again within its session time, a static member gets its partitions back, others keep theirs."""
         name = f"{self.client.name}-static"
         with Group(self.client, self.bootstrap, self.topic, name, self.work) as group:
-            members = [group.join(f"instance=static-{number}") for number in range(3)]
+            session = f"session={STATIC_SESSION_MS}"
+            members = [group.join(session, f"instance=static-{number}") for number in range(3)]
             group.wait_spread(members)
             group.wait_delivered()
             victim, rest = members[0], members[1:]
             before = [member.rebalances for member in rest]
             had = set(victim.owned)
             victim.kill()
-            back = group.join("instance=static-0")
+            back = group.join(session, "instance=static-0")
             group.wait("the static member has its partitions again", lambda: back.owned == had)
             self.produce_more("none", "1", 600)
             group.wait_delivered()

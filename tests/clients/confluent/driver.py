@@ -107,7 +107,7 @@ def member(bootstrap, topic, group, *options):
         "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": 6000,
+        "session.timeout.ms": int(wanted["session"]),
         "heartbeat.interval.ms": 500,
     }
     if "instance" in wanted:

@@ -216,7 +216,7 @@ func member(ctx context.Context, bootstrap, topic, group string, words []string)
 	opts := []kgo.Opt{
 		kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(500 * time.Millisecond),
+		kgo.SessionTimeout(time.Duration(integer(wanted["session"])) * time.Millisecond), kgo.HeartbeatInterval(500 * time.Millisecond),
 		kgo.Balancers(kgo.RangeBalancer()),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, given map[string][]int32) {
 			say("ASSIGNED", partitions(given))

@@ -165,7 +165,7 @@ public final class Driver {
     }
 
     private void member(String topic, String group, Map<String, String> wanted) throws Exception {
-        var config = new HashMap<String, Object>(Map.of("group.id", group, "session.timeout.ms", 6000, "heartbeat.interval.ms", 500));
+        var config = new HashMap<String, Object>(Map.of("group.id", group, "session.timeout.ms", wanted.get("session"), "heartbeat.interval.ms", 500));
         config.put("partition.assignment.strategy", RangeAssignor.class.getName());
         if (wanted.containsKey("instance")) {
             config.put("group.instance.id", wanted.get("instance"));

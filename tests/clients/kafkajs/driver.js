@@ -107,47 +107,49 @@ async function produce(topic) {
   }
 }
 
-// KafkaJS reads only as a group: a group of its own, placed by seek, or by committed offsets for a time.
+// KafkaJS reads only as a group: a group of its own, whose committed offsets say where it begins.
 async function read(topic, count, ...words) {
   const wanted = options(words)
-  const group = `read-${process.pid}-${Date.now()}`
-  let places = null
-  if (wanted.timestamp !== undefined) {
-    places = await withAdmin(admin => admin.fetchTopicOffsetsByTimestamp(topic, Number(wanted.timestamp)))
-  } else if (wanted.offset !== undefined) {
-    places = [{ partition: Number(wanted.partition), offset: wanted.offset }]
-  }
-  const consumer = kafka.consumer({ groupId: group, maxWaitTimeInMs: 200 })
+  const groupId = `read-${process.pid}-${Date.now()}`
+  await withAdmin(async admin => {
+    let places = []
+    if (wanted.timestamp !== undefined) {
+      places = await admin.fetchTopicOffsetsByTimestamp(topic, Number(wanted.timestamp))
+    } else if (wanted.offset !== undefined) {
+      places = (await admin.fetchTopicOffsets(topic)).map(({ partition, high }) => ({
+        partition,
+        offset: partition === Number(wanted.partition) ? wanted.offset : high,
+      }))
+    }
+    if (places.length) {
+      const partitions = places.map(({ partition, offset }) => ({ partition, offset: String(offset) }))
+      await admin.setOffsets({ groupId, topic, partitions })
+    }
+  })
+  const consumer = kafka.consumer({ groupId, maxWaitTimeInMs: 200 })
   await consumer.connect()
   await consumer.subscribe({ topic, fromBeginning: true })
   let left = Number(count)
   await new Promise((resolve, reject) => {
     let quiet = setTimeout(resolve, QUIET_MS)
-    const only = places && new Map(places.map(place => [place.partition, BigInt(place.offset)]))
     consumer.on(consumer.events.CRASH, event => event.payload.restart || reject(event.payload.error))
-    consumer
-      .run({
-        autoCommit: false,
-        eachBatchAutoResolve: true,
-        eachBatch: async ({ batch }) => {
-          const due = only && only.get(batch.partition)
-          if (only && due === undefined) return
-          const messages = batch.messages.filter(message => !only || BigInt(message.offset) >= due).slice(0, left)
-          sayRecords(batch.partition, messages)
-          left -= messages.length
-          clearTimeout(quiet)
-          quiet = setTimeout(resolve, left === 0 ? 0 : QUIET_MS)
-        },
-      })
-      .then(() => {
-        if (places) places.forEach(place => consumer.seek({ topic, partition: place.partition, offset: String(place.offset) }))
-      })
+    consumer.run({
+      autoCommit: false,
+      eachBatch: async ({ batch }) => {
+        const messages = batch.messages.slice(0, left)
+        sayRecords(batch.partition, messages)
+        left -= messages.length
+        clearTimeout(quiet)
+        quiet = setTimeout(resolve, left === 0 ? 0 : QUIET_MS)
+      },
+    })
   })
   await consumer.disconnect()
 }
 
-async function member(topic, group) {
-  const consumer = kafka.consumer({ groupId: group, sessionTimeout: 6000, heartbeatInterval: 500, rebalanceTimeout: 10000, maxWaitTimeInMs: 500 })
+async function member(topic, group, ...words) {
+  const sessionTimeout = Number(options(words).session)
+  const consumer = kafka.consumer({ groupId: group, sessionTimeout, heartbeatInterval: 500, rebalanceTimeout: 10000, maxWaitTimeInMs: 500 })
   let owned = []
   const taken = new Map()
   let ordered = false
@@ -291,7 +293,7 @@ async function main() {
 }
 
 main().then(
-  () => process.exit(0),
+  () => process.stdout.write('', () => process.exit(0)), // all that was said is out first
   error => {
     console.error(error)
     process.exit(1)

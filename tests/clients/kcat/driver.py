@@ -74,7 +74,7 @@ def read(bootstrap, topic, count, *options):
 def member(bootstrap, topic, group, *options):
     wanted = dict(option.split("=") for option in options)
     command = ["kcat", "-b", bootstrap, "-f", RECORD, "-X", "auto.offset.reset=earliest"]
-    command += ["-X", "auto.commit.interval.ms=500", "-X", "session.timeout.ms=6000", "-X", "heartbeat.interval.ms=500"]
+    command += ["-X", "auto.commit.interval.ms=500", "-X", f"session.timeout.ms={wanted['session']}", "-X", "heartbeat.interval.ms=500"]
     if "instance" in wanted:
         command += ["-X", f"group.instance.id={wanted['instance']}"]
     command += ["-G", group, topic]
