@@ -12,7 +12,7 @@ use crate::base::{ErrorCode, Now};
 /// The state of a group that is not there.
 const DEAD: &str = "Dead";
 /// The type of all groups here, as Kafka prints it.
-const CLASSIC: &str = "Classic";
+const CLASSIC: &str = "classic";
 /// From this version a missing group is an error.
 const VERSION_GROUP_ID_NOT_FOUND: i16 = 6;
 

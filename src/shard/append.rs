@@ -74,6 +74,8 @@ pub struct Refused {
     pub message: Option<String>,
     /// Index of a record and what is wrong with it.
     pub record_errors: Vec<(i32, String)>,
+    /// Of the partition, with the errors that Kafka tells it with.
+    pub log_start: Offset,
     /// For the log.
     detail: Option<String>,
 }
@@ -84,8 +86,23 @@ impl Refused {
             error,
             message: None,
             record_errors: Vec::new(),
+            log_start: Offset::NONE,
             detail: None,
         }
+    }
+
+    /// Refused by a partition whose log begins at `log_start` (`ReplicaManager.appendRecordsToLocalLog`).
+    fn at(mut self, log_start: Offset) -> Refused {
+        let untold = [
+            ErrorCode::MessageTooLarge,
+            ErrorCode::RecordListTooLarge,
+            ErrorCode::CorruptMessage,
+            ErrorCode::KafkaStorageError,
+        ];
+        if !untold.contains(&self.error) {
+            self.log_start = log_start;
+        }
+        self
     }
 
     /// What is wrong, for a person.
@@ -104,6 +121,7 @@ impl From<BatchError> for Refused {
             record_errors: record_errors
                 .map(|record| (record.batch_index, record.message.clone()))
                 .collect(),
+            log_start: Offset::NONE,
             detail: Some(error.to_string()),
         }
     }
@@ -137,10 +155,10 @@ impl Shard {
         request: AppendRequest,
     ) -> Result<(Appended, Option<Durable>), Refused> {
         let result = self.append_checked(cell, bytes, request).await;
-        if result.is_err() {
+        result.map_err(|refused| {
             self.counters.produce_refused_batches.one();
-        }
-        result
+            refused.at(cell.partition.borrow().chain().log_start())
+        })
     }
 
     async fn append_checked(

@@ -163,7 +163,8 @@ pub fn partition_config(topic: TopicConfig, broker: BrokerConfig) -> PartitionCo
             ..LogConfig::default()
         },
         cleanup_delete: topic.cleanup_delete,
-        min_insync_replicas: topic.min_insync_replicas as i32,
+        // As Kafka with eligible leader replicas: never more than the partition has, which is one.
+        min_insync_replicas: topic.min_insync_replicas.min(1) as i32,
         acks_at_append: !topic.flush_before_ack,
         producer_expiration_ms: broker.producer_id_expiration_ms,
     }

@@ -105,10 +105,6 @@ impl Shard {
                     }
                     (answer, plan.location)
                 }
-                // As Kafka: with this error the offsets are told, so that the client can reset.
-                Err(error @ ErrorCode::OffsetOutOfRange) => {
-                    return Ok(FetchAnswer { error, ..answer });
-                }
                 Err(error) => return Err(error),
             }
         };

@@ -32,7 +32,10 @@ pub fn describe(
         };
         DescribeConfigsResult {
             error_code: error.as_ref().map_or(0, |error| error.code.code()),
-            error_message: error.as_ref().and_then(text),
+            error_message: match &error {
+                Some(error) => text(error),
+                None => Some(Str::default()),
+            },
             resource_type: resource.resource_type,
             resource_name: resource.resource_name.clone(),
             configs,

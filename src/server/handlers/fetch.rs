@@ -102,8 +102,8 @@ fn resolve(shard: &Shard, image: &Image, request: &FetchRequest) -> Vec<Wanted> 
                     },
                     offset: Offset(partition.fetch_offset),
                     bytes_max: usize::try_from(partition.partition_max_bytes).unwrap_or(0),
-                    current_leader_epoch: LeaderEpoch(partition.current_leader_epoch),
-                    last_fetched_epoch: LeaderEpoch(partition.last_fetched_epoch),
+                    current_leader_epoch: known_epoch(partition.current_leader_epoch),
+                    last_fetched_epoch: known_epoch(partition.last_fetched_epoch),
                     read_committed: request.isolation_level == 1,
                 };
                 Ok((state.shard, ask))
@@ -116,6 +116,11 @@ fn resolve(shard: &Shard, image: &Image, request: &FetchRequest) -> Vec<Wanted> 
         }
     }
     wanted
+}
+
+/// An epoch that the client knows; every negative one says that it knows none.
+fn known_epoch(epoch: i32) -> LeaderEpoch {
+    LeaderEpoch(epoch.max(LeaderEpoch::NONE.0))
 }
 
 /// Ends when something moved in one of the partitions, or at the deadline.
@@ -193,6 +198,7 @@ fn respond(
             high_watermark: answer.high_watermark.0,
             last_stable_offset: answer.last_stable_offset.0,
             log_start_offset: answer.log_start_offset.0,
+            aborted_transactions: None,
             records: Records::Bytes(Default::default()),
             ..Default::default()
         };

@@ -117,12 +117,11 @@ pub async fn find_coordinator(
                 port: i32::from(node.port),
                 ..Default::default()
             },
-            Err((error, message)) => FoundCoordinator {
+            Err(error) => FoundCoordinator {
                 key,
                 node_id: -1,
                 port: -1,
                 error_code: error.code(),
-                error_message: message,
                 ..Default::default()
             },
         })
@@ -131,8 +130,9 @@ pub async fn find_coordinator(
     if version >= 4 {
         response.coordinators = found;
     } else if let Some(one) = found.into_iter().next() {
+        let error = ErrorCode::from_code(one.error_code).unwrap_or_default();
         response.error_code = one.error_code;
-        response.error_message = one.error_message;
+        response.error_message = Some(Str::from_static(error.message()));
         response.node_id = one.node_id;
         response.host = one.host;
         response.port = one.port;
@@ -145,21 +145,19 @@ fn find<'a>(
     image: &'a Image,
     key_type: i8,
     key: &str,
-) -> Result<&'a Node, (ErrorCode, Option<Str>)> {
-    let bare = |error: ErrorCode| (error, Some(Str::from_static(error.message())));
+) -> Result<&'a Node, ErrorCode> {
     match key_type {
         KEY_GROUP => {
             let owner = shard
                 .coordinator_shard(key)
-                .ok_or_else(|| bare(ErrorCode::CoordinatorNotAvailable))?;
+                .ok_or(ErrorCode::CoordinatorNotAvailable)?;
             image
                 .node_of_shard(owner)
-                .ok_or_else(|| bare(ErrorCode::CoordinatorNotAvailable))
+                .ok_or(ErrorCode::CoordinatorNotAvailable)
         }
         // There are no transactions or share groups to coordinate.
-        KEY_TRANSACTION => Err(bare(ErrorCode::CoordinatorNotAvailable)),
-        KEY_SHARE => Err(bare(ErrorCode::InvalidRequest)),
-        _ => Err(bare(ErrorCode::InvalidRequest)),
+        KEY_TRANSACTION => Err(ErrorCode::CoordinatorNotAvailable),
+        _ => Err(ErrorCode::InvalidRequest),
     }
 }
 
@@ -582,6 +580,5 @@ pub async fn delete(
 
 const KEY_GROUP: i8 = 0;
 const KEY_TRANSACTION: i8 = 1;
-const KEY_SHARE: i8 = 2;
 /// The bits of `AclOperation` that a group knows: read, delete, describe, describe and alter configs.
 const GROUP_OPERATIONS: i32 = 0b0000_1101_0100_1000;

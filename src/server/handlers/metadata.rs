@@ -32,6 +32,11 @@ pub async fn metadata(
     request: MetadataRequest,
 ) -> Outcome {
     let version = header.request_api_version;
+    if version < VERSION_BY_ID
+        && let Some(refused) = refused_ids(&request)
+    {
+        return Outcome::of::<MetadataRequest>(header.correlation_id, &refused, version);
+    }
     let image = shard.image();
     let brokers = image.nodes().iter().map(|node| MetadataResponseBroker {
         node_id: node.id.0,
@@ -75,6 +80,25 @@ pub async fn metadata(
         response.cluster_authorized_operations = CLUSTER_OPERATIONS;
     }
     Outcome::of::<MetadataRequest>(header.correlation_id, &response, version)
+}
+
+/// The answer to topics that are named by id in a version that only knows names (`KafkaApis.handleTopicMetadataRequest`).
+fn refused_ids(request: &MetadataRequest) -> Option<MetadataResponse> {
+    let topics = request.topics.as_ref()?;
+    let by_id = |topic: &MetadataRequestTopic| topic.name.is_none() || !topic.topic_id.is_zero();
+    if !topics.iter().any(by_id) {
+        return None;
+    }
+    let refused = topics.iter().map(|topic| MetadataResponseTopic {
+        error_code: ErrorCode::InvalidRequest.code(),
+        name: Some(topic.name.clone().unwrap_or_default()),
+        topic_id: topic.topic_id,
+        ..Default::default()
+    });
+    Some(MetadataResponse {
+        topics: refused.collect(),
+        ..Default::default()
+    })
 }
 
 fn one(
@@ -286,6 +310,8 @@ fn describe_from(
     (described, (end < count).then_some(end as i32))
 }
 
+/// The first version of Metadata that knows topics by id.
+const VERSION_BY_ID: i16 = 12;
 const ENDPOINT_BROKERS: i8 = 1;
 const ENDPOINT_CONTROLLERS: i8 = 2;
 

@@ -306,7 +306,7 @@ fn refusal(
         error_code: refused.error.code(),
         base_offset: -1,
         log_append_time_ms: -1,
-        log_start_offset: -1,
+        log_start_offset: refused.log_start.0,
         error_message: refused.message.map(Str::from),
         record_errors: refused
             .record_errors

@@ -95,6 +95,7 @@ fn created(name: Str, result: Result<CreatedTopic, CommandError>) -> CreatableTo
             CreatableTopicResult {
                 name,
                 topic_id: topic.id,
+                error_message: None,
                 num_partitions: topic.partitions,
                 replication_factor: topic.replication_factor,
                 configs: Some(configs.collect()),
