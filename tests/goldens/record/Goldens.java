@@ -10,7 +10,7 @@ import java.nio.*;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.*;
 import java.util.*;
-import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.*;
 import java.util.function.*;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.errors.ApiException;
@@ -39,10 +39,15 @@ public class Goldens {
     static class NoScheduler implements Scheduler {
         public void startup() { }
         public void shutdown() { }
-        public ScheduledFuture<?> schedule(String name, Runnable task, long delay, long period) {
-            return new java.util.concurrent.ScheduledThreadPoolExecutor(0).schedule(() -> { }, 1, java.util.concurrent.TimeUnit.DAYS);
-        }
+        public ScheduledFuture<?> schedule(String name, Runnable task, long delay, long period) { return new NeverRun(); }
         public void resizeThreadPool(int size) { }
+    }
+
+    /** UnifiedLog wants something to cancel; a real executor would leave a thread behind for every log. */
+    static class NeverRun extends FutureTask<Void> implements ScheduledFuture<Void> {
+        NeverRun() { super(() -> null); }
+        public long getDelay(TimeUnit unit) { return 0; }
+        public int compareTo(Delayed other) { return 0; }
     }
 
     static String hex(byte[] bytes) { return HexFormat.of().formatHex(bytes); }
