@@ -68,7 +68,7 @@ impl<'a> Decoder<'a> {
             }
             Compression::Snappy => Inner::Snappy(SnappyReader::new(compressed).map_err(corrupt)?),
             Compression::Lz4 => Inner::Lz4(Lz4Reader::new(compressed).map_err(corrupt)?),
-            Compression::Zstd => Inner::Zstd(ZstdReader::new(compressed).map_err(corrupt)?),
+            Compression::Zstd => Inner::Zstd(ZstdReader::new(compressed, limit).map_err(corrupt)?),
         };
         Ok(Decoder {
             inner,
@@ -89,23 +89,26 @@ impl<'a> Decoder<'a> {
 
 impl Read for Decoder<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let bytes = match &mut self.inner {
+        let read = match &mut self.inner {
             Inner::None(rest) => rest.read(out),
             Inner::Gzip(decoder) => decoder.read(out),
             Inner::Snappy(decoder) => decoder.read(out),
             Inner::Lz4(decoder) => decoder.read(out),
             Inner::Zstd(decoder) => decoder.read(out),
-        }?;
-        match self.allowed.checked_sub(bytes) {
-            Some(left) => {
-                self.allowed = left;
-                Ok(bytes)
-            }
-            None => {
+        };
+        let bytes = match read {
+            Ok(bytes) if bytes <= self.allowed => bytes,
+            Ok(_) => {
                 self.exceeded = true;
-                Err(io::Error::other("decompressed size beyond the limit"))
+                return Err(io::ErrorKind::FileTooLarge.into());
             }
-        }
+            Err(error) => {
+                self.exceeded = error.kind() == io::ErrorKind::FileTooLarge;
+                return Err(error);
+            }
+        };
+        self.allowed -= bytes;
+        Ok(bytes)
     }
 }
 
@@ -245,6 +248,40 @@ mod tests {
     }
 
     #[test]
+    fn wide_zstd_windows_are_read_without_asking_for_their_memory() {
+        // A window of 128 MiB, and one segment of 20 MiB.
+        let zeros = vec![0; 20 << 20];
+        let mut window = Vec::new();
+        compress(
+            Compression::Zstd,
+            Levels { gzip: 1, zstd: 22 },
+            b"text",
+            &mut window,
+        );
+        let segment = ::zstd::bulk::compress(&zeros, 1).expect("memory");
+        for (compressed, plain) in [(&window, &b"text"[..]), (&segment, &zeros)] {
+            assert_eq!(
+                decompress(Compression::Zstd, compressed, plain.len()).as_deref(),
+                Ok(plain)
+            );
+            for too_little in [plain.len() - 1, plain.len() - 2, 1] {
+                assert_eq!(
+                    decompress(Compression::Zstd, compressed, too_little),
+                    Err(DecodeFault::TooLarge)
+                );
+            }
+            assert!(matches!(
+                decompress(
+                    Compression::Zstd,
+                    &compressed[..compressed.len() - 1],
+                    1 << 25
+                ),
+                Err(DecodeFault::Corrupt(_))
+            ));
+        }
+    }
+
+    #[test]
     fn zstd_frames_may_follow_each_other() {
         let mut frames = Vec::new();
         compress(Compression::Zstd, Levels::default(), b"one ", &mut frames);
@@ -347,7 +384,7 @@ mod tests {
         huge.extend((u64::MAX - 1).to_le_bytes());
         huge.extend([0x01, 0x00, 0x00]);
         assert!(matches!(
-            decompress(Compression::Zstd, &huge, usize::MAX),
+            decompress(Compression::Zstd, &huge, decompressed_limit(huge.len())),
             Err(DecodeFault::Corrupt(_))
         ));
         let wide = [
@@ -362,7 +399,7 @@ mod tests {
             0x00,
         ];
         assert!(matches!(
-            decompress(Compression::Zstd, &wide, usize::MAX),
+            decompress(Compression::Zstd, &wide, decompressed_limit(wide.len())),
             Err(DecodeFault::Corrupt(_))
         ));
     }
