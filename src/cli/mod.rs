@@ -1,7 +1,7 @@
 //! Floor 7: the command line and the properties file.
 //! Runs once, before anything else, on the main thread.
 //! Always: what is wrong is named with its place, its value and the fix, and the exit code is 2.
-//! Doing what was asked is the caller's: [`main`] hands it the options.
+//! Running the broker is `server`'s.
 
 mod args;
 mod properties;
@@ -13,12 +13,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-pub use serve::ServeOptions;
-pub use values::{HostPort, parse_cores, parse_size};
+use serve::ServeOptions;
+use values::HostPort;
 
 /// Why the command line or the file can't be used; one line for a person.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UsageError(pub String);
+struct UsageError(String);
 
 /// Exit code of a wrong command line, as clap has it.
 const USAGE_EXIT: u8 = 2;

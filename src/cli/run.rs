@@ -35,38 +35,22 @@ pub(super) fn serve(options: ServeOptions) -> ExitCode {
 }
 
 fn told(options: ServeOptions) -> Result<server::ServeOptions, UsageError> {
-    let allowed = executor::available_cores();
-    let cores = options.cores.clone().unwrap_or_else(|| allowed.clone());
-    if let Some(core) = cores.iter().find(|core| !allowed.contains(core)) {
-        return Err(UsageError(format!(
-            "`--cores`: core {core} is not one this process may use ({allowed:?}); name others or leave the flag out"
-        )));
-    }
-    let nodes = options.nodes.unwrap_or(cores.len() as u16);
-    if usize::from(nodes) > cores.len() {
-        return Err(UsageError(format!(
-            "`--nodes {nodes}`: there are {} shards (one per core), and a node has at least one; lower it or add cores",
-            cores.len()
-        )));
-    }
-    if u32::from(options.listen.port) + u32::from(nodes) > 65_536 {
-        return Err(UsageError(format!(
-            "`--listen {}`: {nodes} nodes need as many ports from there on; choose a lower one",
-            options.listen
-        )));
-    }
+    let cores = cores(&options, &executor::available_cores())?;
+    let nodes = nodes(&options, cores.len())?;
     let node_statics = (0..nodes).map(|index| options.node_statics(index));
     Ok(server::ServeOptions {
-        listen: resolve("--listen", &options.listen)?,
+        listen: resolve("listeners", &options.listen)?,
         metrics: match &options.metrics {
-            Some(address) => Some(resolve("--metrics", address)?),
+            Some(address) => Some(resolve("metrics", address)?),
             None => None,
         },
         node_statics: node_statics.collect(),
         data: options.data,
         advertise: (options.advertise.host, options.advertise.port),
         rack: options.rack,
-        memory: options.memory_bytes.unwrap_or_else(memory_default),
+        memory: options
+            .memory_bytes
+            .unwrap_or_else(|| memory_of_machine() / 4),
         cores,
         nodes,
         node_id: options.node_id,
@@ -74,29 +58,148 @@ fn told(options: ServeOptions) -> Result<server::ServeOptions, UsageError> {
     })
 }
 
-fn resolve(flag: &str, address: &HostPort) -> Result<SocketAddr, UsageError> {
-    let resolved = (address.host.as_str(), address.port).to_socket_addrs();
+/// The cores asked for, if this process may use them; else all it may use.
+fn cores(options: &ServeOptions, allowed: &[usize]) -> Result<Vec<usize>, UsageError> {
+    let cores = options.cores.as_deref().unwrap_or(allowed);
+    match cores.iter().find(|core| !allowed.contains(core)) {
+        Some(core) => Err(UsageError(format!(
+            "`cores`: this process may not run on core {core}; name some of {}, or none to use all",
+            ranges(allowed)
+        ))),
+        None => Ok(cores.to_vec()),
+    }
+}
+
+/// The number of nodes; each has a shard, a port and an id of its own.
+fn nodes(options: &ServeOptions, shards: usize) -> Result<u16, UsageError> {
+    let shards = u16::try_from(shards)
+        .map_err(|_| UsageError(format!("`cores`: {shards} shards are too many")))?;
+    let nodes = options.nodes.unwrap_or(shards);
+    if nodes > shards {
+        return Err(UsageError(format!(
+            "`nodes` = {nodes}: there are {shards} shards (one per core), and a node has at least one; lower it or add cores"
+        )));
+    }
+    for (key, address) in [
+        ("listeners", &options.listen),
+        ("advertised.listeners", &options.advertise),
+    ] {
+        if address.port.checked_add(nodes - 1).is_none() {
+            return Err(UsageError(format!(
+                "`{key}` = {address}: {nodes} nodes need as many ports from there on; choose one up to {}",
+                u16::MAX - (nodes - 1)
+            )));
+        }
+    }
+    if options.node_id.checked_add(i32::from(nodes - 1)).is_none() {
+        return Err(UsageError(format!(
+            "`node.id` = {}: {nodes} nodes need as many ids from there on; choose a lower one",
+            options.node_id
+        )));
+    }
+    Ok(nodes)
+}
+
+/// Core numbers as `--cores` takes them.
+fn ranges(cores: &[usize]) -> String {
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for &core in cores {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == core => *last = core,
+            _ => parts.push((core, core)),
+        }
+    }
+    let text = parts.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    text.collect::<Vec<_>>().join(",")
+}
+
+/// The first address of a host; no host is every IPv4 address, as in Kafka's `PLAINTEXT://:9092`.
+fn resolve(key: &str, address: &HostPort) -> Result<SocketAddr, UsageError> {
+    let host = match address.host.as_str() {
+        "" | "*" => "0.0.0.0",
+        host => host,
+    };
+    let resolved = (host, address.port).to_socket_addrs();
     let first = resolved.map(|mut addresses| addresses.next());
     match first {
         Ok(Some(address)) => Ok(address),
         Ok(None) => Err(UsageError(format!(
-            "`{flag} {address}`: the name has no address; give an IP address"
+            "`{key}` = {address}: the name has no address; give an IP address"
         ))),
         Err(error) => Err(UsageError(format!(
-            "`{flag} {address}`: {error}; give an IP address or a name this machine can resolve"
+            "`{key}` = {address}: {error}; give an IP address or a name this machine can resolve"
         ))),
     }
 }
 
-/// A quarter of the machine's memory.
-fn memory_default() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text
+/// Bytes of memory this process may have: the machine's, or its control group's if that is less.
+fn memory_of_machine() -> u64 {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let total = read("/proc/meminfo")
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))
         .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    total.map_or(MEMORY_FALLBACK, |kib| kib * 1024 / 4)
+    let group = read("/sys/fs/cgroup/memory.max").trim().parse::<u64>();
+    let machine = total.map_or(MEMORY_UNKNOWN, |kib| kib << 10);
+    machine.min(group.unwrap_or(u64::MAX))
 }
 
 /// Where the system does not say how much there is.
-const MEMORY_FALLBACK: u64 = 1 << 30;
+const MEMORY_UNKNOWN: u64 = 4 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::ServeFlags;
+    use crate::cli::serve;
+
+    fn options(cores: &str, nodes: Option<&str>, listen: &str) -> ServeOptions {
+        let flags = ServeFlags {
+            cores: Some(cores.to_string()),
+            nodes: nodes.map(str::to_string),
+            listen: Some(listen.to_string()),
+            ..ServeFlags::default()
+        };
+        serve::options(&flags).expect("valid flags")
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_named_with_the_fix() {
+        let (local, high) = ("127.0.0.1:9092", "127.0.0.1:65535");
+        let UsageError(text) = cores(&options("3", None, local), &[0, 1, 2, 5]).unwrap_err();
+        assert_eq!(
+            text,
+            "`cores`: this process may not run on core 3; name some of 0-2,5, or none to use all"
+        );
+        let UsageError(text) = nodes(&options("0", Some("2"), local), 1).unwrap_err();
+        assert!(
+            text.starts_with("`nodes` = 2: there are 1 shards"),
+            "{text}"
+        );
+        let UsageError(text) = nodes(&options("0-2", None, high), 3).unwrap_err();
+        assert_eq!(
+            text,
+            "`listeners` = 127.0.0.1:65535: 3 nodes need as many ports from there on; choose one up to 65533"
+        );
+        assert_eq!(nodes(&options("0-2", Some("1"), high), 3), Ok(1));
+        assert_eq!(
+            cores(&options("0-2", None, local), &[0, 1, 2]),
+            Ok(vec![0, 1, 2])
+        );
+    }
+
+    #[test]
+    fn hosts_become_addresses() {
+        let resolved = |text: &str| resolve("listeners", &HostPort::parse(text).unwrap());
+        assert_eq!(resolved(":9").unwrap().to_string(), "0.0.0.0:9");
+        assert_eq!(resolved("[::1]:9").unwrap().to_string(), "[::1]:9");
+        let UsageError(text) = resolved("no.such.host.invalid:9").unwrap_err();
+        assert!(
+            text.starts_with("`listeners` = no.such.host.invalid:9: "),
+            "{text}"
+        );
+    }
+}

@@ -16,7 +16,7 @@ use crate::metadata::config::{BrokerConfig, StaticConfig, StaticError, Taken, sp
 
 /// How to serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ServeOptions {
+pub(super) struct ServeOptions {
     pub data: PathBuf,
     /// Shard `i` listens on its port plus `i`.
     pub listen: HostPort,

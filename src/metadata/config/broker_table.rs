@@ -521,7 +521,7 @@ pub const BROKER_CONFIGS: &[BrokerDefinition] = &[
         Rule::Any,
         Effect::Honoured,
         false,
-        "Memory for the arenas of all shards, such as 4GiB; half of the machine unless set. Flag: --memory SIZE.",
+        "Memory for the arenas of all shards, such as 4GiB; a quarter of the machine unless set. Flag: --memory SIZE.",
     ),
     entry(
         "message.max.bytes",
