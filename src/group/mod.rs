@@ -3,6 +3,12 @@
 //! Always: what was answered is durable; the records written reproduce the state; time and randomness are arguments.
 //! Appending the records, keeping the sockets and knowing the topics is left to the caller.
 //!
+//! A caller gives a command with a token of its own, then takes the [`Outputs`]: it appends the records, calls
+//! [`Coordinator::on_appended`] for each append in order once it is durable (which makes outputs again), sends the replies to
+//! whoever the tokens stand for, and calls [`Coordinator::on_timer`] at [`Coordinator::next_deadline`]. A heartbeat, describe and
+//! list are answered by the call itself. A failed disk is a failed append; a partition that is lost is
+//! [`Coordinator::resign`].
+//!
 //! | module | what |
 //! |---|---|
 //! | `coordinator` | loading, timers, outputs |

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::api::{AppendId, OffsetDelete, OffsetDeleteReply, Record, Reply, Token};
+use super::api::{AppendId, OffsetDelete, OffsetDeleteReply, Reply, Token};
 use super::classic::{Group, State};
 use super::coordinator::Coordinator;
 use super::effects::Completion;
@@ -18,24 +18,30 @@ use crate::base::{ErrorCode, Now, PartitionIndex, Timestamp, TopicId};
 /// far below the smallest usual `max.message.bytes` with names of ordinary length.
 const TOMBSTONES_PER_APPEND: usize = 500;
 
-/// Tombstones to be written in one append.
+/// Tombstones to be written, in this order.
 #[derive(Debug, Default)]
-pub(super) struct Tombstones {
-    records: Vec<Record>,
-    offsets: Vec<(Rc<str>, Rc<str>, PartitionIndex)>,
-    groups: Vec<Group>,
+pub(super) struct Tombstones(Vec<Forgotten>);
+
+#[derive(Debug)]
+enum Forgotten {
+    Offset(Rc<str>, Rc<str>, PartitionIndex),
+    Group(Group),
 }
 
 impl Tombstones {
     pub fn offset(&mut self, group: &Rc<str>, topic: &Rc<str>, partition: PartitionIndex) {
-        let record = records::offset_tombstone(group, topic, partition);
-        self.records.push(record);
-        self.offsets.push((group.clone(), topic.clone(), partition));
+        self.0
+            .push(Forgotten::Offset(group.clone(), topic.clone(), partition));
     }
 
     pub fn group(&mut self, group: Group) {
-        self.records.push(records::group_tombstone(&group.id));
-        self.groups.push(group);
+        self.0.push(Forgotten::Group(group));
+    }
+
+    /// The first `count` of them.
+    fn take(&mut self, count: usize) -> Tombstones {
+        let rest = self.0.split_off(count.min(self.0.len()));
+        Tombstones(std::mem::replace(&mut self.0, rest))
     }
 }
 
@@ -97,9 +103,8 @@ impl Coordinator {
                     tombstones.offset(&id, topic, partition);
                 }
             }
-            self.write_if_full(&mut tombstones);
         }
-        self.write(tombstones);
+        self.write_in_parts(tombstones);
     }
 
     /// Forgets what nobody has used for the retention time (KIP-211), then sets the timer for the next time.
@@ -108,9 +113,8 @@ impl Coordinator {
         let ids: Vec<_> = self.groups.keys().cloned().collect();
         for id in ids {
             self.expire_group(&id, &mut tombstones);
-            self.write_if_full(&mut tombstones);
         }
-        self.write(tombstones);
+        self.write_in_parts(tombstones);
         self.schedule_retention();
     }
 
@@ -120,15 +124,23 @@ impl Coordinator {
         self.fx.timers.schedule(at, Event::Retention);
     }
 
-    /// Begins to write tombstones, if there are any.
+    /// Begins to write tombstones in one append, if there are any.
     pub(super) fn write(&mut self, tombstones: Tombstones) -> Option<AppendId> {
-        let Tombstones {
-            records,
-            offsets,
-            groups,
-        } = tombstones;
-        if records.is_empty() {
+        if tombstones.0.is_empty() {
             return None;
+        }
+        let (mut records, mut offsets, mut groups) = (Vec::new(), Vec::new(), Vec::new());
+        for forgotten in tombstones.0 {
+            match forgotten {
+                Forgotten::Offset(group, topic, partition) => {
+                    records.push(records::offset_tombstone(&group, &topic, partition));
+                    offsets.push((group, topic, partition));
+                }
+                Forgotten::Group(group) => {
+                    records.push(records::group_tombstone(&group.id));
+                    groups.push(group);
+                }
+            }
         }
         let completion = Completion::Tombstones {
             offsets: offsets.clone(),
@@ -139,6 +151,14 @@ impl Coordinator {
             self.offsets.begin(&group, &topic, partition, append, None);
         }
         Some(append)
+    }
+
+    /// Begins to write tombstones in as many appends as it takes.
+    fn write_in_parts(&mut self, mut tombstones: Tombstones) {
+        while !tombstones.0.is_empty() {
+            let part = tombstones.take(TOMBSTONES_PER_APPEND);
+            self.write(part);
+        }
     }
 
     /// Takes a group out of the map and stops its timers.
@@ -191,13 +211,6 @@ impl Coordinator {
         if !keeps_any && group.state == State::Empty && group.pending_join.is_empty() {
             let group = self.take_group(id).expect("it was just looked at");
             tombstones.group(group);
-        }
-    }
-
-    fn write_if_full(&mut self, tombstones: &mut Tombstones) {
-        if tombstones.records.len() >= TOMBSTONES_PER_APPEND {
-            let full = std::mem::take(tombstones);
-            self.write(full);
         }
     }
 }

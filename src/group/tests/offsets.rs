@@ -297,6 +297,32 @@ fn expiry_respects_a_commit_in_flight() {
 }
 
 #[test]
+fn many_expired_offsets_are_written_in_parts() {
+    let mut bench = Bench::eager();
+    let mut request = simple_commit(1);
+    let first = request.topics[0].partitions[0].clone();
+    let partitions = (0..1_200).map(|index| CommitPartition {
+        partition: PartitionIndex(index),
+        ..first.clone()
+    });
+    request.topics[0].partitions = partitions.collect();
+    bench.commit_one(request);
+    bench.slow_disk = true;
+    bench.advance(7 * DAY_MS + 600_000);
+    let sizes: Vec<_> = bench.appends.iter().map(|a| a.records.len()).collect();
+    assert_eq!(sizes, [500, 500, 201]);
+    bench.settle(Ok(()));
+    bench.settle(Err(ErrorCode::NotEnoughReplicas));
+    assert_eq!(bench.state(), "Empty", "what is left belongs to a group");
+    bench.settle(Ok(()));
+    assert_eq!(bench.coordinator.offsets.all_committed("g").count(), 500);
+    // The next time gets the rest.
+    bench.slow_disk = false;
+    bench.advance(600_000);
+    assert_eq!((bench.offset(), bench.state()), (-1, "Dead"));
+}
+
+#[test]
 fn offsets_of_a_deleted_topic_go_and_those_of_its_successor_stay() {
     let mut bench = Bench::eager();
     bench.commit_one(simple_commit(1));

@@ -429,7 +429,8 @@ impl History {
 
     /// What the log holds is what memory holds, as far as nothing is under way.
     fn check_log(&self) {
-        let mut copy = Coordinator::new(self.bench.coordinator_config());
+        // Static members that missed a rebalance may make a group larger than it may be: loading would begin another.
+        let mut copy = Coordinator::new(Config::default());
         for record in &self.bench.log {
             let replayed = copy.replay(&record.key, record.value.as_deref());
             replayed.expect("our own records are good");
