@@ -21,6 +21,8 @@ const BATCH_BYTES: usize = 1 << 20;
 const RECORD_BYTES: usize = 1024;
 const IN_FLIGHT: usize = 5;
 const PORT: u16 = 19_392;
+/// Of the broker, to look at while it runs.
+const METRICS: &str = "127.0.0.1:19393";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -241,16 +243,12 @@ impl Broker {
     fn start(dir: &Path) -> Broker {
         let dir = dir.join("ringlog");
         let _ = fs::remove_dir_all(&dir);
-        let child = Command::new(env!("CARGO_BIN_EXE_ringlog"))
-            .args([
-                "serve",
-                "--cores",
-                BROKER_CORE,
-                "--nodes",
-                "1",
-                "--data",
-                text(&dir),
-            ])
+        // `taskset` becomes the broker: it may use every core, whatever this process is pinned to.
+        let child = Command::new("taskset")
+            .args(["-c", &format!("{BROKER_CORE},{LOAD_CORE}")])
+            .arg(env!("CARGO_BIN_EXE_ringlog"))
+            .args(["serve", "--cores", BROKER_CORE, "--nodes", "1"])
+            .args(["--data", text(&dir), "--metrics", METRICS])
             .args(["--listen", &format!("127.0.0.1:{PORT}")])
             .stdout(Stdio::null())
             .spawn()

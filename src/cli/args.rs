@@ -35,7 +35,7 @@ pub(super) struct ServeFlags {
     /// Cores to run shards on, such as 0-3,5; in the file: cores [default: all this process may use]
     #[arg(long, value_name = "LIST")]
     pub cores: Option<String>,
-    /// Memory for the arenas of all shards, such as 4GiB; in the file: memory [default: a quarter of the machine]
+    /// Memory for the arenas of all shards, such as 4GiB; in the file: memory [default: 1GiB for each core, at most a quarter of the machine]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
     /// Kafka nodes this machine is, 1 puts it on one port; in the file: nodes [default: one per shard]

@@ -50,7 +50,7 @@ fn told(options: ServeOptions) -> Result<server::ServeOptions, UsageError> {
         rack: options.rack,
         memory: options
             .memory_bytes
-            .unwrap_or_else(|| memory_of_machine() / 4),
+            .unwrap_or_else(|| (memory_of_machine() / 4).min(MEMORY_PER_CORE * cores.len() as u64)),
         cores,
         nodes,
         node_id: options.node_id,
@@ -147,6 +147,9 @@ fn memory_of_machine() -> u64 {
     machine.min(group.unwrap_or(u64::MAX))
 }
 
+/// More would keep more of the past in memory, but memory that is used again soon costs less than memory that the kernel must
+/// find and clear.
+const MEMORY_PER_CORE: u64 = 1 << 30;
 /// Where the system does not say how much there is.
 const MEMORY_UNKNOWN: u64 = 4 << 30;
 

@@ -130,14 +130,23 @@ fn big_flows_have_several_writes_of_whole_blocks_in_flight() {
     assert_eq!(ranges[1].0, ranges[0].1);
     assert_eq!(ranges[1].1, ranges[1].2, "whole blocks: more is coming");
     assert_eq!(ranges[2].0, ranges[1].1);
-    assert!(
-        ranges[2].2 < ranges[2].1,
-        "the rest, with its partial block"
+    assert_eq!(
+        ranges[2].1, ranges[2].2,
+        "others are in flight: whole blocks"
     );
     // Durable is the finished prefix.
     assert_eq!(done(&mut log, writes[2]).durable, None);
     assert_eq!(done(&mut log, writes[1]).durable, None);
-    assert_eq!(done(&mut log, writes[0]).durable, Some(Offset(4)));
+    assert_eq!(done(&mut log, writes[0]).durable, Some(Offset(3)));
+    // Alone: the rest, with its partial block.
+    let last = self::writes(&mut log, false);
+    let (rest_from, rest_to, covers) = write(&last[0]);
+    assert_eq!(rest_from, ranges[2].1);
+    assert!(
+        covers < rest_to,
+        "the end of the data is inside the last block"
+    );
+    assert_eq!(done(&mut log, &last[0]).durable, Some(Offset(4)));
 }
 
 #[test]

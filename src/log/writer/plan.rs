@@ -143,7 +143,9 @@ impl Log {
         let whole_to = block_down(size).min(ceiling);
         let whole = whole_to.saturating_sub(from);
         let tail_to = block_up(size + HEADER_BYTES as u64);
-        let hold_tail = more_coming && !rolled && !(alone && whole < WRITE_AHEAD_BYTES_MIN);
+        // A write with the tail keeps all later ones waiting, so with others in flight the partial block waits for more
+        // data, or to be alone: several large writes at a time are what makes durable cheap.
+        let hold_tail = !rolled && (!alone || (more_coming && whole >= WRITE_AHEAD_BYTES_MIN));
         let (to, covers) = if tail_to <= ceiling && !hold_tail {
             (tail_to, size)
         } else if whole >= WRITE_AHEAD_BYTES_MIN || (alone && whole > 0) {

@@ -198,7 +198,11 @@ fn respond(
             high_watermark: answer.high_watermark.0,
             last_stable_offset: answer.last_stable_offset.0,
             log_start_offset: answer.log_start_offset.0,
-            aborted_transactions: None,
+            // Null where nothing was aborted; with an error Kafka has an empty list.
+            aborted_transactions: match answer.error {
+                ErrorCode::None => None,
+                _ => Some(Vec::new()),
+            },
             records: Records::Bytes(Default::default()),
             ..Default::default()
         };

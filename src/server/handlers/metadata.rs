@@ -60,7 +60,11 @@ pub async fn metadata(
     } else {
         let may_create = request.allow_auto_topic_creation || version < 4;
         let mut missing = BTreeSet::new();
+        let mut named = BTreeSet::new();
         for topic in request.topics.iter().flatten() {
+            if !named.insert((topic.name.clone(), topic.topic_id)) {
+                continue;
+            }
             response
                 .topics
                 .push(one(&image, topic, may_create, &mut missing));
