@@ -39,7 +39,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 ACKS = ["0", "1", "all"]
 SESSION_MS = 6000  # the shortest a broker allows by default
 STATIC_SESSION_MS = 30000  # time to start a client again on a busy machine
-STEP_SECONDS = 900 if FULL else 120
+STEP_SECONDS = 900 if FULL else 300
 CACHE = broker.CACHE
 
 Record = collections.namedtuple("Record", "partition offset timestamp key value headers")

@@ -25,7 +25,7 @@ OFFSETS = TOOLS + "GetOffsetShell"
 PRODUCER = TOOLS + "ConsoleProducer"
 CONSUMER = TOOLS + "consumer.ConsoleConsumer"
 PRINTED = ["timestamp", "partition", "offset", "headers", "key", "value"]
-TOOL_SECONDS = 120
+TOOL_SECONDS = 300
 
 
 def command(tool, *arguments):
