@@ -70,7 +70,7 @@ async fn serve(
             offsets::list(shard, header, request).await
         }
         ApiKey::Metadata => {
-            let request = request!();
+            let request = metadata::read(reader, &header)?;
             metadata::metadata(shard, header, request).await
         }
         ApiKey::OffsetCommit => {

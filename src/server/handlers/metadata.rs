@@ -24,7 +24,20 @@ use crate::wire::messages::metadata::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
     MetadataResponsePartition, MetadataResponseTopic,
 };
-use crate::wire::{RequestHeader, Str};
+use crate::wire::{DecodeError, Message, Reader, RequestHeader, Str};
+
+/// Decodes a Metadata request. librdkafka (seen in 2.16) asks for all topics with four zero bytes where a flexible version
+/// has one for null, so three stay behind its request. Apache Kafka reads past them; here nothing else may stay behind.
+pub fn read(mut reader: Reader, header: &RequestHeader) -> Result<MetadataRequest, DecodeError> {
+    let request = MetadataRequest::decode_prefix(&mut reader, header.request_api_version)?;
+    let all_topics_of_librdkafka = request.topics.is_none()
+        && header.request_api_version >= VERSION_FLEXIBLE
+        && reader.remaining() == WIDE_NULL_EXTRA;
+    if !all_topics_of_librdkafka {
+        reader.finish()?;
+    }
+    Ok(request)
+}
 
 pub async fn metadata(
     shard: &Rc<Shard>,
@@ -314,6 +327,10 @@ fn describe_from(
     (described, (end < count).then_some(end as i32))
 }
 
+/// The first flexible version of Metadata.
+const VERSION_FLEXIBLE: i16 = 9;
+/// A null array of four bytes instead of one.
+const WIDE_NULL_EXTRA: usize = 3;
 /// The first version of Metadata that knows topics by id.
 const VERSION_BY_ID: i16 = 12;
 const ENDPOINT_BROKERS: i8 = 1;
@@ -323,3 +340,31 @@ const ENDPOINT_CONTROLLERS: i8 = 2;
 const TOPIC_OPERATIONS: i32 = 0b0000_1101_1111_1000;
 /// The same of the cluster.
 const CLUSTER_OPERATIONS: i32 = 0b0001_1111_1010_0000;
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::wire::read_request_header;
+
+    fn read_frame(frame: &'static [u8]) -> Result<MetadataRequest, DecodeError> {
+        let mut reader = Reader::new(Bytes::from_static(frame));
+        let (_, header) = read_request_header(&mut reader).expect("header");
+        read(reader, &header)
+    }
+
+    /// From confluent-kafka 2.16.1: Metadata v13, client id "rdkafka", body 00 00 00 00 | 01 00 00.
+    const ALL_TOPICS: &[u8] = b"\0\x03\0\x0d\0\0\0\x03\0\x07rdkafka\0\0\0\0\0\x01\0\0";
+
+    #[test]
+    fn all_topics_of_librdkafka_is_understood() {
+        assert_eq!(read_frame(ALL_TOPICS).expect("request").topics, None);
+    }
+
+    #[test]
+    fn other_bytes_behind_the_end_are_refused() {
+        read_frame(b"\0\x03\0\x0d\0\0\0\x03\0\x07rdkafka\0\0\0\0\0\x01\0\0\0").unwrap_err();
+        read_frame(b"\0\x03\0\x0d\0\0\0\x03\0\x07rdkafka\0\x01\0\0\0\x01\0\0").unwrap_err();
+    }
+}
