@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use super::doorbell::Bell;
 
-type Job = Box<dyn FnOnce() + Send>;
+pub(super) type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Queue {
@@ -44,7 +44,8 @@ pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
     .await
 }
 
-fn submit(job: Job) {
+/// Has `job` done some time, with nobody waiting for it.
+pub(super) fn submit(job: Job) {
     static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
     let queue = QUEUE.get_or_init(|| {
         let queue = Arc::new(Queue::default());

@@ -14,7 +14,7 @@ use std::time::Duration;
 use glommio::{LocalExecutorBuilder, Placement};
 
 use super::ring::{self, RING_DEPTH, Ring};
-use super::{clock, doorbell, timer};
+use super::{clock, doorbell, sys, timer};
 use crate::base::MonoNs;
 
 /// A task of this shard; dropping it cancels it.
@@ -49,6 +49,25 @@ pub fn available_cores() -> Vec<usize> {
         // SAFETY: `core` is below CPU_SETSIZE. Run by `executor::tests`.
         .filter(|&core| unsafe { libc::CPU_ISSET(core, &set) })
         .collect()
+}
+
+/// Binds this thread to one core.
+fn pin(core: usize) -> io::Result<()> {
+    let mut set = empty_cpu_set();
+    if core < libc::CPU_SETSIZE as usize {
+        // SAFETY: `core` is below CPU_SETSIZE. Run by `executor::tests`.
+        unsafe { libc::CPU_SET(core, &mut set) };
+    }
+    // SAFETY: the kernel reads a set of the size that is given. Run by `executor::tests`.
+    let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) };
+    sys::check(result).map(drop).map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!(
+                "no thread can be bound to core {core}: {error}; give cores this process may run on"
+            ),
+        )
+    })
 }
 
 /// Takes back the pinning that a thread inherits from the shard that started it.
@@ -88,8 +107,11 @@ where
     Fut: Future<Output = T> + 'static,
     T: 'static,
 {
-    let placement = core.map_or(Placement::Unbound, Placement::Fixed);
-    let executor = LocalExecutorBuilder::new(placement)
+    // Before anything is allocated: memory comes from the node of the core.
+    if let Some(core) = core {
+        pin(core)?;
+    }
+    let executor = LocalExecutorBuilder::new(Placement::Unbound)
         .preempt_timer(PREEMPT)
         .ring_depth(GLOMMIO_RING_DEPTH)
         .io_memory(0)

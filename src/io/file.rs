@@ -41,7 +41,8 @@ pub enum WriteMode {
 /// One segment file, open for reading and writing.
 #[derive(Clone)]
 pub struct SegmentFile {
-    fd: Rc<OwnedFd>,
+    /// `None` only while it is dropped.
+    fd: Option<Rc<OwnedFd>>,
     path: Rc<Path>,
     mode: WriteMode,
 }
@@ -76,10 +77,14 @@ impl SegmentFile {
         };
         let fd = open(path, libc::O_RDWR | how | more).await?;
         Ok(SegmentFile {
-            fd: Rc::new(fd),
+            fd: Some(Rc::new(fd)),
             path: path.into(),
             mode,
         })
+    }
+
+    fn fd(&self) -> &Rc<OwnedFd> {
+        self.fd.as_ref().expect("only a dropped file has none")
     }
 
     pub fn path(&self) -> &Path {
@@ -93,15 +98,14 @@ impl SegmentFile {
     /// The same file under another name, after a rename.
     #[must_use]
     pub fn renamed(&self, path: &Path) -> SegmentFile {
-        SegmentFile {
-            path: path.into(),
-            ..self.clone()
-        }
+        let mut renamed = self.clone();
+        renamed.path = path.into();
+        renamed
     }
 
     /// Size in bytes.
     pub fn size(&self) -> Result<u64, StorageError> {
-        file_size(&self.fd).map_err(self.error("stat"))
+        file_size(self.fd()).map_err(self.error("stat"))
     }
 
     /// Writes `sources` one behind the other from `position`, whole blocks; durable when it returns.
@@ -116,9 +120,9 @@ impl SegmentFile {
         let mut left = sources;
         while !left.is_empty() {
             let op = if let [source] = &left[..] {
-                ring.write_arena(&self.fd, at, source.clone())
+                ring.write_arena(self.fd(), at, source.clone())
             } else {
-                ring.write_arena_vec(&self.fd, at, left.clone())
+                ring.write_arena_vec(self.fd(), at, left.clone())
             };
             let (result, _) = op.await;
             let written = result.map_err(self.error("write"))? as usize;
@@ -143,7 +147,7 @@ impl SegmentFile {
         while filled < target.len() {
             let part = target.part(filled, target.len() - filled);
             let (result, _) = ring
-                .read_arena(&self.fd, position + filled as u64, part)
+                .read_arena(self.fd(), position + filled as u64, part)
                 .await;
             let count = result.map_err(self.error("read"))? as usize;
             filled += count;
@@ -161,7 +165,7 @@ impl SegmentFile {
             return Ok(());
         }
         let result = Ring::current()
-            .fallocate(&self.fd, 0, from, to - from)
+            .fallocate(self.fd(), 0, from, to - from)
             .await;
         match result.map_err(|error| (error.raw_os_error(), error)) {
             Ok(()) => {}
@@ -191,7 +195,7 @@ impl SegmentFile {
 
     /// Cuts the file (or makes it longer) to `size` bytes; durable when it returns.
     pub async fn truncate_and_sync(&self, size: u64) -> Result<(), StorageError> {
-        let fd = self.fd.clone();
+        let fd = self.fd().clone();
         // Not every kernel has the opcode (6.9), and it is a rare thing.
         let copy = fd.try_clone().map_err(self.error("truncate"))?;
         blocking::run(move || {
@@ -215,7 +219,7 @@ impl SegmentFile {
 
     /// fdatasync; an error is final.
     pub async fn sync(&self) -> Result<(), StorageError> {
-        sync(&self.fd, false).await.map_err(self.error("sync"))
+        sync(self.fd(), false).await.map_err(self.error("sync"))
     }
 
     fn error(&self, operation: &'static str) -> impl FnOnce(io::Error) -> StorageError {
@@ -229,6 +233,15 @@ impl SegmentFile {
             operation,
             errno: 0,
             detail: format!("no progress at byte {position}"),
+        }
+    }
+}
+
+impl Drop for SegmentFile {
+    /// Closing the last descriptor of a file that was deleted frees its blocks, which takes as long as it takes.
+    fn drop(&mut self) {
+        if let Some(fd) = self.fd.take().and_then(Rc::into_inner) {
+            blocking::submit(Box::new(move || drop(fd)));
         }
     }
 }

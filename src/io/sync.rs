@@ -14,7 +14,14 @@ use std::task::{Context, Poll, Waker};
 #[derive(Default)]
 pub struct Notify {
     generation: Cell<u64>,
-    waiters: RefCell<Vec<Waker>>,
+    waiters: RefCell<Waiters>,
+}
+
+/// Who waits for the next `notify`.
+#[derive(Default)]
+struct Waiters {
+    wakers: Vec<Option<Waker>>,
+    free: Vec<usize>,
 }
 
 impl Notify {
@@ -26,7 +33,7 @@ impl Notify {
     pub fn notify(&self) {
         self.generation.set(self.generation.get().wrapping_add(1));
         let waiters = std::mem::take(&mut *self.waiters.borrow_mut());
-        for waker in waiters {
+        for waker in waiters.wakers.into_iter().flatten() {
             waker.wake();
         }
     }
@@ -43,7 +50,11 @@ impl Notify {
 
     /// Ready at the first `notify` after the count was `seen`: for who can't hold the borrow of `wait`.
     pub fn since(&self, seen: u64) -> Notified<'_> {
-        Notified { notify: self, seen }
+        Notified {
+            notify: self,
+            seen,
+            place: None,
+        }
     }
 }
 
@@ -51,20 +62,47 @@ impl Notify {
 pub struct Notified<'a> {
     notify: &'a Notify,
     seen: u64,
+    /// Where its waker is, as long as the generation is the one that was seen.
+    place: Option<usize>,
 }
 
 impl Future for Notified<'_> {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if self.notify.generation.get() != self.seen {
             return Poll::Ready(());
         }
         let mut waiters = self.notify.waiters.borrow_mut();
-        if !waiters.iter().any(|waker| waker.will_wake(cx.waker())) {
-            waiters.push(cx.waker().clone());
+        let place = self
+            .place
+            .or_else(|| waiters.free.pop())
+            .unwrap_or_else(|| {
+                waiters.wakers.push(None);
+                waiters.wakers.len() - 1
+            });
+        match &mut waiters.wakers[place] {
+            Some(waker) => waker.clone_from(cx.waker()),
+            empty => *empty = Some(cx.waker().clone()),
         }
+        drop(waiters);
+        self.place = Some(place);
         Poll::Pending
+    }
+}
+
+impl Drop for Notified<'_> {
+    fn drop(&mut self) {
+        // After a `notify` the places are others'.
+        if let Some(place) = self.place
+            && self.notify.generation.get() == self.seen
+        {
+            let mut waiters = self.notify.waiters.borrow_mut();
+            let waker = waiters.wakers[place].take();
+            waiters.free.push(place);
+            drop(waiters);
+            drop(waker);
+        }
     }
 }
 
@@ -267,6 +305,30 @@ mod tests {
             notify.notify();
             waiting.await;
             assert!(poll_once(notify.wait()).await.is_none());
+        });
+    }
+
+    #[test]
+    fn given_up_waits_leave_no_trace_and_all_others_are_woken() {
+        block_on(async {
+            let notify = Notify::new();
+            for _ in 0..100 {
+                assert!(poll_once(notify.wait()).await.is_none());
+            }
+            assert_eq!(notify.waiters.borrow().wakers.len(), 1, "places pile up");
+            let mut waits: Vec<_> = (0..10).map(|_| notify.wait()).collect();
+            for wait in &mut waits {
+                assert!(poll_once(&mut *wait).await.is_none());
+            }
+            let seen = notify.generation();
+            drop(waits.pop());
+            notify.notify();
+            let late = notify.wait();
+            for wait in waits {
+                wait.await;
+            }
+            notify.since(seen).await;
+            assert!(poll_once(late).await.is_none());
         });
     }
 

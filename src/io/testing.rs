@@ -50,10 +50,10 @@ pub fn thread_cpu() -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-/// The middle of `times`.
-pub fn median(mut times: Vec<Duration>) -> Duration {
+/// The quickest tenth ends here: what the code takes when the machine is not busy with other things.
+pub fn quick(mut times: Vec<Duration>) -> Duration {
     times.sort();
-    times[times.len() / 2]
+    times[times.len() / 10]
 }
 
 /// How long `future` takes.
