@@ -47,8 +47,9 @@ def good_client(bootstrap, topic, done, stop):
 class Process:
     """What /proc says about the broker."""
 
-    def __init__(self, pid):
+    def __init__(self, pid, data):
         self.folder = pathlib.Path("/proc") / str(pid)
+        self.data = os.path.realpath(data) + os.sep
 
     def alive(self):
         try:
@@ -63,13 +64,20 @@ class Process:
         return 0
 
     def descriptors(self):
-        return len(os.listdir(self.folder / "fd"))
+        """Open ones but for the files of the log, which come and go with its segments."""
+        count = 0
+        for link in self.folder.joinpath("fd").iterdir():
+            try:
+                count += not os.readlink(link).startswith(self.data)
+            except FileNotFoundError:
+                pass
+        return count
 
 
 class Watch:
     def __init__(self, instance, victim, good):
         self.instance, self.victim, self.good = instance, victim, good
-        self.process = Process(instance.process.pid)
+        self.process = Process(instance.process.pid, instance.data)
         self.done = multiprocessing.Value("q", 0)
         self.stop = multiprocessing.Event()
         arguments = (instance.bootstrap, good, self.done, self.stop)

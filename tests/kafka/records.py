@@ -4,6 +4,7 @@ Standard library only; the checksum is a table in Python, so keep batches small.
 """
 
 import struct
+import time
 from collections import namedtuple
 
 HEADER = 61
@@ -62,12 +63,12 @@ def record(delta, value, key=None, timestamp_delta=0, headers=b"\0"):
 def batch(values=(b"v",), **changes):
     """A batch of these values; `changes` sets fields of the header, or breaks it.
 
-    attributes, timestamp, max_timestamp, producer_id, epoch, sequence, base, leader, magic: as they are named.
+    attributes, timestamp (of now), max_timestamp, producer_id, epoch, sequence, base, leader, magic: as they are named.
     last_delta, count, length: in place of the true ones. body: in place of the records. crc=False: a wrong checksum.
     """
     get = changes.pop
     count = len(values)
-    timestamp = get("timestamp", 1_700_000_000_000)
+    timestamp = get("timestamp", time.time_ns() // 1_000_000)
     body = get("body", None)
     if body is None:
         body = b"".join(record(delta, value) for delta, value in enumerate(values))

@@ -188,11 +188,9 @@ class Producer:
     def make(self, partition):
         names = [f"{self.name}.{self.number + i}" for i in range(self.random.randint(1, RECORDS_IN_A_BATCH))]
         self.number += len(names)
-        # The time of now: a producer whose records are older than a day is forgotten.
-        now = time.time_ns() // 1_000_000
-        fields = {"timestamp": now, "max_timestamp": now}
+        fields = {}
         if self.idempotent:
-            fields |= dict(producer_id=self.id[0], epoch=self.id[1], sequence=self.sequences[partition])
+            fields = dict(producer_id=self.id[0], epoch=self.id[1], sequence=self.sequences[partition])
             self.sequences[partition] += len(names)
         return partition, names, records.batch([value_of(name) for name in names], **fields)
 

@@ -19,13 +19,15 @@ import org.apache.kafka.common.utils.internals.*;
  * Record sets: built from a description in one line (good ones and broken ones), and spelled out as JSON.
  *
  * <p>{@code batch n=3 codec=gzip pid=5 epoch=0 seq=0 | batch n=1}. Keys and their defaults: n=1 (records), codec=none, base=0,
- * leader=-1, magic=2, attr=0 (or-ed in), ts=1700000000000, step=1 (ms between records), pid=-1, epoch=-1, seq=-1, key=k (null: none), value=v,
+ * leader=-1, magic=2, attr=0 (or-ed in), ts=(start of the run), step=1 (ms between records), pid=-1, epoch=-1, seq=-1, key=k (null: none), value=v,
  * size=0 (pad each value to), headers=0; and to break it: crc=bad, length=N (in place of the true one), lod=N (last offset delta), count=N, maxts=N,
  * deltas=0:2:5 (offset deltas of the records), body=HEX (in place of the records), cut=N (bytes off the end), tail=HEX.
  * {@code legacy magic=1} is a message of the old format; {@code hex 00ff} is taken as it is; {@code empty} has no byte.
  */
 final class Batches {
     static final int HEADER = 61;
+    /** The timestamp of records that say none: young enough for every retention, and the same for both brokers. */
+    static final long NOW = System.currentTimeMillis();
 
     static byte[] build(String description) {
         ByteArrayOutputStream out = new ByteArrayOutputStream();
@@ -51,7 +53,7 @@ final class Batches {
         try {
             int n = integer(o, "n", 1);
             CompressionType codec = CompressionType.forName(o.getOrDefault("codec", "none"));
-            long ts = number(o, "ts", 1700000000000L), step = number(o, "step", 1);
+            long ts = number(o, "ts", NOW), step = number(o, "step", 1);
             byte[] records = o.containsKey("body") ? HexFormat.of().parseHex(o.get("body")) : records(o, n, step);
             byte[] body = codec == CompressionType.NONE ? records : compress(codec, records);
             int cut = integer(o, "cut", 0);
@@ -138,7 +140,7 @@ final class Batches {
         int size = (magic == 0 ? 14 : 22) + value.length;
         ByteBuffer b = ByteBuffer.allocate(12 + size);
         b.putLong(0).putInt(size).putInt(0).put(magic).put((byte) 0);
-        if (magic > 0) b.putLong(number(o, "ts", 1700000000000L));
+        if (magic > 0) b.putLong(number(o, "ts", NOW));
         b.putInt(-1).putInt(value.length).put(value);
         java.util.zip.CRC32 crc = new java.util.zip.CRC32();
         crc.update(b.array(), 16, size - 4);

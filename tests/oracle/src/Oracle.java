@@ -35,7 +35,7 @@ public final class Oracle {
     private boolean run(Map<String, String> options) throws Exception {
         Path dir = Path.of(options.get("dir"));
         boolean self = options.containsKey("self");
-        long now = System.currentTimeMillis();
+        long now = Batches.NOW;
         Side reference = new Side("reference", options.get("reference"), now);
         Side candidate = new Side("candidate", options.get("candidate"), now);
         Compare compare = new Compare(dir.resolve("normalise.txt"));

@@ -13,7 +13,7 @@ import java.util.stream.*;
 public final class SealedSegment {
     private static final int SEGMENT_BYTES = 1 << 20;
     private static final String[] CODECS = {"none", "gzip", "snappy", "lz4", "zstd"};
-    private static final long TS = 1700000000000L;
+    private static final long TS = Batches.NOW;
     private static final int PER_BATCH = 20;
 
     public static void main(String[] args) throws Exception {
