@@ -79,7 +79,8 @@ pub async fn serve(server: Rc<Server>, socket: Socket, peer: Peer, buffer: Bytes
         }
         End::Refused(reason) => {
             shard.counters.connections_refused_frames.one();
-            tracing::warn!(peer = %connection.peer.address, "connection closed: {reason}");
+            // Counted; a line for each would let anybody fill the log.
+            tracing::debug!(peer = %connection.peer.address, "connection closed: {reason}");
         }
         End::HandOver(to) => connection.hand_over(to),
     }

@@ -18,7 +18,7 @@ pub struct Meeting(AtomicUsize);
 impl Shard {
     /// Runs for as long as the shard lives.
     pub async fn upkeep(self: Rc<Self>) {
-        let mut retention_due = clock::mono();
+        let mut retention_due = clock::mono().plus_ms(FIRST_RETENTION_MS);
         let mut idle_due = clock::mono().plus_ms(IDLE_INTERVAL_MS);
         loop {
             executor::sleep(TICK).await;
@@ -119,6 +119,8 @@ impl Shard {
 }
 
 const TICK: Duration = Duration::from_secs(1);
+/// Kafka's `log.initial.task.delay.ms`.
+const FIRST_RETENTION_MS: i64 = 30_000;
 const IDLE_INTERVAL_MS: i64 = 10_000;
 const FLUSH_MS_MAX: i64 = 700;
 const MEETING_MS_MAX: i64 = 1_000;
