@@ -16,6 +16,22 @@
 //! | 5 | [`shard`]: owns, drives, routes | bytes parsed by hand, offset arithmetic |
 //! | 6 | [`server`]: connections and handlers; [`admin`]: metrics | locating bytes |
 //! | 7 | [`cli`] | logic that the broker needs |
+//!
+//! # Where is what
+//! | Kafka's word | here |
+//! |---|---|
+//! | Produce: a batch comes in, is checked, placed, written, answered | `server/receive.rs`, `server/handlers/produce.rs`, `shard/append.rs`, `record/check.rs`, `partition/produce.rs`, `shard/driver.rs`, `log/writer.rs`, `shard/disk.rs` |
+//! | Fetch, long poll, sendfile | `server/handlers/fetch.rs`, `shard/fetch.rs`, `log/read.rs`, `shard/read.rs`, `server/pipeline.rs` |
+//! | segments, indexes, retention, recovery | `log/` (plan), `shard/disk.rs` (done), `shard/recover.rs`, `shard/upkeep.rs` |
+//! | idempotent producers, producer ids | `producer/`, `shard/controller.rs` |
+//! | consumer groups, committed offsets | `group/` (state), `shard/groups.rs` (records), `server/handlers/groups.rs` |
+//! | topics, configs, nodes, the metadata log | `metadata/`, `shard/controller.rs`, `shard/topics.rs`, `server/handlers/topics.rs`, `configs.rs`, `metadata.rs` |
+//! | ListOffsets, OffsetForLeaderEpoch, DeleteRecords | `shard/lookup.rs`, `server/handlers/offsets.rs` |
+//! | the wire protocol | `wire/messages/` (declarations), `wire/` (codec) |
+//! | connections, order of answers, idle and slow peers | `server/connection.rs`, `server/pipeline.rs`, `server/sweep.rs` |
+//! | start, stop, preflight | `server/serve.rs`, `io/preflight.rs`, `cli/` |
+//! | arena, images of files, rings, sockets, mesh | `io/` |
+//! | metrics | `shard/counters.rs`, `admin/` |
 
 pub mod admin;
 pub mod base;
