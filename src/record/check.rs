@@ -4,7 +4,8 @@
 //! Sequence numbers are `producer`'s, offsets the log's; nothing is changed here, `BatchFacts` says what must be.
 //!
 //! Where Kafka is laxer than this: it appends uncompressed records whose offset deltas are not their place, sizes below -1
-//! (as null), a wrong size in front of a compressed record, and transactional batches without a producer id. Where its answer
+//! (as null), a wrong size in front of a compressed record, transactional batches without a producer id, and on a CreateTime topic
+//! a batch that claims append time without looking at its records' own timestamps (they are what is stored). Where its answer
 //! is UNKNOWN_SERVER_ERROR (undecodable bytes, unknown codec, endless varint), this says what is wrong.
 
 use super::crc;
@@ -210,27 +211,19 @@ fn check_records(
     let mut max = Timestamp::NONE.0;
     let mut key_missing = false;
     let mut out_of_range = false;
-    match header.timestamp_type() {
-        TimestampType::CreateTime => {
-            let base = header.base_timestamp.0;
-            walk(compression, records, count, |_, outline| {
-                let timestamp = base.wrapping_add(outline.timestamp_delta);
-                max = max.max(timestamp);
-                out_of_range |= rules.refuses(timestamp);
-                key_missing |= outline.key_bytes < 0;
-            })?;
-            out_of_range &= create_time;
-        }
+    let base = header.base_timestamp.0;
+    walk(compression, records, count, |_, outline| {
+        let timestamp = base.wrapping_add(outline.timestamp_delta);
+        max = max.max(timestamp);
+        out_of_range |= rules.refuses(timestamp);
+        key_missing |= outline.key_bytes < 0;
+    })?;
+    out_of_range &= create_time;
+    if header.timestamp_type() == TimestampType::LogAppendTime {
         // All records then have the header's maximum, and a client has no business setting it.
-        TimestampType::LogAppendTime => {
-            walk(compression, records, count, |_, outline| {
-                key_missing |= outline.key_bytes < 0;
-            })?;
-            max = max.max(header.max_timestamp.0);
-            out_of_range = !create_time
-                || header.max_timestamp == Timestamp::NONE
-                || rules.refuses(header.max_timestamp.0);
-        }
+        out_of_range |= !create_time
+            || header.max_timestamp == Timestamp::NONE
+            || rules.refuses(header.max_timestamp.0);
     }
     if out_of_range || (rules.keys_required && key_missing) {
         let errors = record_errors(header, compression, records, rules)?;
@@ -272,13 +265,15 @@ fn record_errors(
         records,
         header.record_count as u32,
         |record, outline| {
-            let timestamp = if append_time {
+            let own = header
+                .base_timestamp
+                .0
+                .wrapping_add(outline.timestamp_delta);
+            let create_time = rules.timestamp_type == TimestampType::CreateTime;
+            let timestamp = if append_time && !(create_time && rules.refuses(own)) {
                 header.max_timestamp.0
             } else {
-                header
-                    .base_timestamp
-                    .0
-                    .wrapping_add(outline.timestamp_delta)
+                own
             };
             if rules.keys_required && outline.key_bytes < 0 {
                 errors.add(
@@ -288,9 +283,7 @@ fn record_errors(
                         rules.topic, rules.partition
                     ),
                 );
-            } else if rules.timestamp_type == TimestampType::CreateTime
-                && timestamp != Timestamp::NONE.0
-            {
+            } else if create_time && timestamp != Timestamp::NONE.0 {
                 if rules.refuses(timestamp) {
                     errors.invalid_timestamp = true;
                     errors.add(

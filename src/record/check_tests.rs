@@ -232,6 +232,27 @@ fn transactional_records_need_a_producer_id() {
 }
 
 #[test]
+fn claimed_append_time_does_not_hide_the_timestamps_of_the_records() {
+    // The stored header is of CreateTime again, so its maximum must be the records'.
+    let claim = |count: i32, base: i64| {
+        let mut bytes = batch(count);
+        let mut header = BatchHeader::read(&bytes).expect("61 bytes");
+        header.attributes |= 0x08;
+        header.base_timestamp = Timestamp(base);
+        header.max_timestamp = Timestamp(NOW);
+        header.write(&mut bytes);
+        header.crc = BatchCrc::of(&bytes);
+        header.write(&mut bytes);
+        bytes
+    };
+    let (_, facts) = append(&claim(3, NOW - 900), &rules()).expect("in range");
+    assert_eq!(facts.max_timestamp, Timestamp(NOW - 898));
+    let error = append(&claim(3, i64::MAX - 5), &rules()).expect_err("far future");
+    assert_eq!(error.code(), ErrorCode::InvalidTimestamp);
+    assert_eq!(error.record_errors().len(), 3);
+}
+
+#[test]
 fn a_coordinator_may_write_control_batches_at_any_offset() {
     let control = testing::kafka_batch("control");
     assert_eq!(code(&control, &rules()), Err(ErrorCode::InvalidRecord));
