@@ -127,7 +127,7 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
     // Bound before anything is recovered: a port in use is told at once.
     let mut listeners = Vec::new();
     for address in &plan.listen {
-        let listener = Listener::bind_std(*address, options.nodes < shards);
+        let listener = bind(*address, options.nodes < shards);
         listeners.push(
             listener
                 .map_err(|error| StartFailed(preflight::describe_bind(*address, &error).text))?,
@@ -162,6 +162,22 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
     }
     drop(lock);
     result.map_err(StartFailed)
+}
+
+/// Binds a port. One that a killed broker had is free a moment after its end, when the kernel has taken down its rings: so a port in
+/// use is tried again for a while.
+fn bind(address: SocketAddr, share: bool) -> std::io::Result<std::net::TcpListener> {
+    let begun = Instant::now();
+    loop {
+        match Listener::bind_std(address, share) {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::AddrInUse && begun.elapsed() < PORT_WAIT =>
+            {
+                std::thread::sleep(PORT_RETRY);
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Ends the start at the first finding that forbids it; says the others.
@@ -345,5 +361,8 @@ async fn wind_down(shard: &Rc<Shard>, server: &Rc<Server>) -> Result<(), String>
     Ok(())
 }
 
+/// How long a port in use is waited for.
+const PORT_WAIT: Duration = Duration::from_secs(2);
+const PORT_RETRY: Duration = Duration::from_millis(20);
 /// How long requests in flight may take when the broker stops.
 const ANSWER_MS_MAX: i64 = 800;
