@@ -52,6 +52,16 @@ impl AppendRequest {
             _ => Origin::Client,
         }
     }
+
+    /// Whether the answer waits for the disk. A coordinator's always does, however relaxed the topic is: its state must not go
+    /// back once it was seen.
+    fn waits_for_disk(self, config: &TopicConfig) -> bool {
+        match self.acks {
+            INTERNAL_ACKS => true,
+            0 => false,
+            _ => config.flush_before_ack,
+        }
+    }
 }
 
 /// No client can ask for it.
@@ -300,7 +310,7 @@ impl Shard {
         config: &TopicConfig,
         request: AppendRequest,
     ) -> Option<Durable> {
-        let waits = request.acks != 0 && config.flush_before_ack;
+        let waits = request.waits_for_disk(config);
         let partition = cell.partition.borrow();
         if !waits || partition.chain().durable() >= end {
             return None;
@@ -474,4 +484,26 @@ fn place(segment: &SegmentCell, checked: &Checked, size: usize) -> Result<(), No
         Body::Frame(_) | Body::Recompressed(_) => {}
     }
     image.room(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coordinators_wait_for_the_disk_even_on_a_relaxed_topic() {
+        let strict = TopicConfig::metadata_log();
+        let relaxed = TopicConfig {
+            flush_before_ack: false,
+            ..strict
+        };
+        let client = |acks| AppendRequest {
+            acks,
+            zstd_allowed: true,
+        };
+        assert!(AppendRequest::INTERNAL.waits_for_disk(&relaxed));
+        assert!(client(-1).waits_for_disk(&strict));
+        assert!(!client(-1).waits_for_disk(&relaxed));
+        assert!(!client(0).waits_for_disk(&strict));
+    }
 }

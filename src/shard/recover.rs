@@ -252,7 +252,7 @@ impl Shard {
             partition: PartitionIndex(0),
         };
         let image = Image::clone(&self.image());
-        let config = self.topic_config(CLUSTER_METADATA);
+        let config = TopicConfig::metadata_log();
         let cell = self
             .open_partition(id, CLUSTER_METADATA, LeaderEpoch(0), config)
             .await;

@@ -36,8 +36,6 @@ pub struct BrokerConfig {
     pub group_size_max: i32,
     /// `offset.metadata.max.bytes`.
     pub offset_metadata_bytes_max: i32,
-    /// `offsets.commit.timeout.ms`.
-    pub offsets_commit_timeout_ms: i64,
     /// `offsets.retention.minutes`, in milliseconds.
     pub offsets_retention_ms: i64,
     /// `offsets.retention.check.interval.ms`.
@@ -78,7 +76,6 @@ impl BrokerConfig {
             group_session_timeout_max_ms: int("group.max.session.timeout.ms"),
             group_size_max: int("group.max.size"),
             offset_metadata_bytes_max: int("offset.metadata.max.bytes"),
-            offsets_commit_timeout_ms: layers.integer("offsets.commit.timeout.ms"),
             offsets_retention_ms: layers.integer("offsets.retention.minutes") * 60_000,
             offsets_retention_check_interval_ms: layers
                 .integer("offsets.retention.check.interval.ms"),

@@ -144,6 +144,7 @@ pub const NOT_HONOURED: &[&str] = &[
     "num.recovery.threads.per.data.dir",
     "num.replica.alter.log.dirs.threads",
     "num.replica.fetchers",
+    "offsets.commit.timeout.ms",
     "offsets.load.buffer.size",
     "offsets.topic.compression.codec",
     "principal.builder.class",

@@ -5,6 +5,7 @@
 
 use super::definition::{Value, split_list};
 use super::resolve::{BrokerLayers, ConfigMap};
+use super::statics::StaticConfig;
 use super::topic_table::topic_entry;
 
 /// What the broker acts on, per topic.
@@ -20,8 +21,6 @@ pub struct TopicConfig {
     pub flush_before_ack: bool,
     /// `index.interval.bytes`.
     pub index_interval_bytes: u32,
-    /// `max.decompressed.message.bytes`.
-    pub decompressed_bytes_max: u32,
     /// `max.message.bytes`: bytes of a batch.
     pub batch_bytes_max: u32,
     /// `message.timestamp.after.max.ms`.
@@ -30,7 +29,7 @@ pub struct TopicConfig {
     pub timestamp_before_max_ms: i64,
     /// `message.timestamp.type`.
     pub timestamp_type: TimestampType,
-    /// `min.insync.replicas`.
+    /// `min.insync.replicas`, as it was set; a partition has one replica.
     pub min_insync_replicas: u32,
     /// `retention.bytes`; `None` is no limit.
     pub retention_bytes: Option<u64>,
@@ -74,7 +73,6 @@ impl TopicConfig {
             compression: fields.compression(),
             flush_before_ack: fields.flush_before_ack(),
             index_interval_bytes: fields.unsigned("index.interval.bytes"),
-            decompressed_bytes_max: fields.unsigned("max.decompressed.message.bytes"),
             batch_bytes_max: fields.unsigned("max.message.bytes"),
             timestamp_after_max_ms: fields.integer("message.timestamp.after.max.ms"),
             timestamp_before_max_ms: fields.integer("message.timestamp.before.max.ms"),
@@ -87,6 +85,22 @@ impl TopicConfig {
             retention_ms: Some(fields.integer("retention.ms")).filter(|ms| *ms >= 0),
             segment_bytes: fields.unsigned("segment.bytes"),
             segment_ms: fields.integer("segment.ms"),
+        }
+    }
+}
+
+impl TopicConfig {
+    /// The configuration of `__cluster_metadata`: nobody can set it, nothing of it is ever dropped.
+    pub fn metadata_log() -> TopicConfig {
+        let (none, statics) = (ConfigMap::new(), StaticConfig::default());
+        let layers = BrokerLayers {
+            node: &none,
+            default: &none,
+            statics: &statics,
+        };
+        TopicConfig {
+            cleanup_delete: false,
+            ..TopicConfig::resolve(layers, &none)
         }
     }
 }

@@ -40,6 +40,8 @@ mod inert {
 
     pub const COMPACTION: Effect = Effect::Inert("only compaction reads it");
     pub const TIERED: Effect = Effect::Inert("only tiered storage reads it");
+    pub const ONE_IS_ENOUGH: Effect =
+        Effect::Inert("a partition has one replica, and one is enough");
     pub const REPLICAS: Effect = Effect::Inert("a partition has one replica");
     pub const PREALLOCATED: Effect = Effect::Inert("segments are always preallocated");
     pub const SHARE_GROUPS: Effect = Effect::Inert("only share groups read it");
@@ -240,7 +242,7 @@ pub const TOPIC_CONFIGS: &[TopicDefinition] = &[
         Kind::Int,
         DECOMPRESSED_BYTES_DEFAULT,
         Rule::Between(1, limits::DECOMPRESSED_BYTES_MAX as i64),
-        Effect::Honoured,
+        Effect::Inert("every topic has the same bound, 64 MiB"),
         &[same("max.decompressed.message.bytes")],
         "Bytes a batch may have once it is decompressed for validation or recompression.",
     ),
@@ -303,9 +305,9 @@ pub const TOPIC_CONFIGS: &[TopicDefinition] = &[
         Kind::Int,
         "1",
         Rule::AtLeast(1),
-        Effect::Honoured,
+        inert::ONE_IS_ENOUGH,
         &[same("min.insync.replicas")],
-        "Replicas that must have a batch before acks=all is answered; above the number of replicas such a produce is refused with NOT_ENOUGH_REPLICAS.",
+        "Replicas that must have a batch before acks=all is answered; never more than the partition has, which is one.",
     ),
     entry(
         "preallocate",

@@ -495,3 +495,15 @@ fn deleting_a_topic_forgets_its_configs() {
     cluster.create_plain("t", 1);
     assert!(cluster.image().topic_config("t").is_empty());
 }
+
+/// Whatever is set for all topics, nothing of the metadata is dropped, recompressed or acknowledged early.
+#[test]
+fn metadata_log_does_not_follow_broker_defaults() {
+    let config = TopicConfig::metadata_log();
+    assert!(!config.cleanup_delete && !config.cleanup_compact);
+    assert!(config.flush_before_ack);
+    assert_eq!(
+        config.compression,
+        crate::metadata::config::TopicCompression::Producer
+    );
+}
