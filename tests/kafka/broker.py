@@ -82,8 +82,10 @@ class Broker:
 
     def start(self, wait=True):
         with open(self.log, "ab") as log:
+            # It must not outlive the test that started it, however that ends.
+            command = ["setpriv", "--pdeathsig", "KILL", "--", *self.command()]
             self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home, start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home, start_new_session=True
             )
         if wait:
             try:
