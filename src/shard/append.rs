@@ -406,7 +406,13 @@ fn check(
     let (mut header, facts, body) = match bytes {
         BatchBytes::Frame(bytes) => {
             let header = record::check::frame(&bytes)?;
-            let batch = bytes.slice(..header.size_in_bytes());
+            let size = header.size_in_bytes();
+            if bytes.len() > size {
+                // Kafka lets a few bytes pass that are too short to be a batch; nobody honest sends them.
+                let text = format!("{} bytes behind the batch", bytes.len() - size);
+                return Err(BatchError::Corrupt(text.into()).into());
+            }
+            let batch = bytes.slice(..size);
             let crc = BatchCrc::of(&batch);
             let facts = record::check(&header, &batch[HEADER_BYTES..], crc, &rules)?;
             (header, facts, Body::Frame(batch))

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::leader_hint::LeaderHints;
-use super::produce::find_topic;
+use super::produce::{VERSION_BY_ID, find_topic};
 use crate::base::limits::FETCH_BYTES_MAX;
 use crate::base::{
     ErrorCode, LeaderEpoch, MonoNs, Offset, PartitionIndex, ShardId, TopicPartition,
@@ -43,7 +43,7 @@ pub async fn handle(shard: &Rc<Shard>, header: RequestHeader, request: FetchRequ
         return Outcome::of::<FetchRequest>(header.correlation_id, &response, version);
     }
     let image = shard.image();
-    let wanted = resolve(shard, &image, &request);
+    let wanted = resolve(shard, &image, &request, version);
     let budget = usize::try_from(request.max_bytes)
         .unwrap_or(0)
         .min(shard.broker_config().fetch_bytes_max.max(0) as usize)
@@ -83,10 +83,11 @@ fn refused(request: &FetchRequest) -> Option<ErrorCode> {
     }
 }
 
-fn resolve(shard: &Shard, image: &Image, request: &FetchRequest) -> Vec<Wanted> {
+fn resolve(shard: &Shard, image: &Image, request: &FetchRequest, version: i16) -> Vec<Wanted> {
+    let by_id = version >= VERSION_BY_ID;
     let mut wanted = Vec::new();
     for (index, topic) in request.topics.iter().enumerate() {
-        let found = find_topic(image, &topic.topic, topic.topic_id);
+        let found = find_topic(image, by_id, &topic.topic, topic.topic_id);
         for partition in &topic.partitions {
             let target = found.and_then(|topic| {
                 let state = topic

@@ -96,10 +96,12 @@ pub async fn begin(
         acks,
         zstd_allowed: version >= 7,
     };
+    let by_id = version >= VERSION_BY_ID;
+    let transactional = input.transactional_id.is_some();
     let mut named = Vec::with_capacity(input.items.len());
     let mut answers = Vec::with_capacity(input.items.len());
     for item in input.items {
-        let answer = match check_item(&image, &item, acks, input.transactional_id.is_some()) {
+        let answer = match check_item(&image, &item, by_id, acks, transactional) {
             Err(error) => Answer::Known(Err(Refused::code(error))),
             Ok((topic_id, owner)) => {
                 let partition = TopicPartition {
@@ -152,10 +154,11 @@ pub async fn begin(
 fn check_item(
     image: &Image,
     item: &Item,
+    by_id: bool,
     acks: i16,
     transactional: bool,
 ) -> Result<(Uuid, ShardId), ErrorCode> {
-    let topic = find_topic(image, &item.topic, item.topic_id)?;
+    let topic = find_topic(image, by_id, &item.topic, item.topic_id)?;
     let partition = topic
         .partition(PartitionIndex(item.partition))
         .ok_or(ErrorCode::UnknownTopicOrPartition)?;
@@ -172,17 +175,21 @@ fn check_item(
     Ok((topic.id, partition.shard))
 }
 
-/// The topic that a request names by id, or by name where the version has no ids (G27).
+/// The topic that a request names, by id or by name as its version does (G27).
 pub fn find_topic<'a>(
     image: &'a Image,
+    by_id: bool,
     name: &str,
     id: Uuid,
 ) -> Result<&'a std::sync::Arc<Topic>, ErrorCode> {
-    if id.is_zero() && !name.is_empty() {
+    if !by_id {
         return image.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition);
     }
     image.topic_by_id(id).ok_or(ErrorCode::UnknownTopicId)
 }
+
+/// The first version of Produce, and of Fetch, that names topics by id.
+pub const VERSION_BY_ID: i16 = 13;
 
 async fn append(
     shard: &Rc<Shard>,
