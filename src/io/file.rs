@@ -369,13 +369,26 @@ pub async fn sync_dir(path: &Path) -> Result<(), StorageError> {
         .map_err(|error| StorageError::new(path, "sync directory", &error))
 }
 
-/// Makes a directory (and those above it) and makes its name durable; no error if it is there.
+/// Makes a directory and those above it that are missing, and makes their names durable; no error if it is there.
 pub async fn create_dir(path: &Path) -> Result<(), StorageError> {
     let wanted = path.to_owned();
-    blocking::run(move || std::fs::create_dir_all(wanted))
+    blocking::run(move || create_dir_now(&wanted))
         .await
-        .map_err(|error| StorageError::new(path, "make directory", &error))?;
-    sync_dir(parent(path)).await
+        .map_err(|error| StorageError::new(path, "make directory", &error))
+}
+
+/// As `create_dir`, before there is a shard.
+pub(super) fn create_dir_now(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = path
+        .ancestors()
+        .take_while(|above| !above.as_os_str().is_empty() && !above.exists())
+        .collect();
+    std::fs::create_dir_all(path)?;
+    // A name that a power cut takes away would take all below with it.
+    for made in missing {
+        std::fs::File::open(parent(made))?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Removes a directory with all that is in it and makes that durable; no error if there is none.

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use io_uring::{IoUring, Probe, opcode};
 
-use super::file::WriteMode;
+use super::file::{self, WriteMode};
 use super::sys;
 
 /// One thing that is not as it must be, or could be better.
@@ -59,7 +59,7 @@ pub fn check_machine() -> Vec<Finding> {
 
 /// Checks that a data directory can be written, and how. Makes it if it is not there.
 pub fn check_data_dir(dir: &Path, mode: WriteMode) -> Vec<Finding> {
-    if let Err(error) = std::fs::create_dir_all(dir) {
+    if let Err(error) = file::create_dir_now(dir) {
         return vec![fatal(format!(
             "the data directory {} can't be made: {error}; make it, or give another with --data",
             dir.display()

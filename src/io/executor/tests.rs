@@ -46,13 +46,13 @@ fn sleeping_is_on_time_and_deadlines_cut() {
     on_shard(|| async {
         sleep(Duration::from_millis(1)).await;
         let mut late = Vec::new();
-        for _ in 0..20 {
-            let wanted = clock::mono().plus_ms(5);
+        for _ in 0..100 {
+            let wanted = clock::mono().plus_ms(1);
             sleep_until(wanted).await;
             late.push(Duration::from_nanos(clock::mono().0 - wanted.0));
         }
         let quick = quick(late);
-        assert!(quick < Duration::from_millis(1), "late by {quick:?}");
+        assert!(quick < Duration::from_millis(5), "late by {quick:?}");
         let soon = clock::mono().plus_ms(5);
         assert_eq!(until(soon, std::future::pending::<u8>()).await, None);
         assert_eq!(until(soon, std::future::ready(3)).await, Some(3));

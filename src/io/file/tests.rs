@@ -176,7 +176,7 @@ fn whole_files_are_replaced_atomically() {
         delete(&dir.path().join("other"))
             .await
             .expect("is gone already");
-        let deep = dir.path().join("a/b");
+        let deep = dir.path().join("a/b/c");
         create_dir(&deep).await.expect("makes");
         create_dir(&deep).await.expect("is there already");
         assert!(read_dir(dir.path()).await.expect("lists")[0].is_dir);
