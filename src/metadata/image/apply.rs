@@ -250,13 +250,13 @@ impl Image {
         // Any leader that is named, even the same one, begins a new epoch.
         if record.leader != LEADER_UNCHANGED {
             next.leader = known(record.leader);
-            next.leader_epoch = LeaderEpoch(next.leader_epoch.0 + 1);
+            next.leader_epoch = LeaderEpoch(next.leader_epoch.0.saturating_add(1));
         }
         let directories = record.directories.as_deref().unwrap_or(&[]);
         if record.directories.is_some() || next.leader != old.leader {
             next.shard = self.shard_of(id, index, next.leader, &next.replicas, directories);
         }
-        next.partition_epoch += 1;
+        next.partition_epoch = next.partition_epoch.saturating_add(1);
         let topic = self.topics.get_mut(&id).expect("looked up above");
         Arc::make_mut(topic).partitions[index as usize] = next;
         Ok(())
@@ -355,4 +355,66 @@ fn shards_of(directories: &[crate::base::Uuid]) -> Vec<ShardId> {
         .iter()
         .filter_map(|directory| placement::shard_of_directory(*directory))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::messages::metadata_records::ProducerIdsRecord;
+
+    /// Each misfit, on an image with one topic of one partition: named, and nothing changed.
+    #[test]
+    fn a_record_that_does_not_fit_leaves_the_image_as_it_was() {
+        let id = crate::base::Uuid([1; 16]);
+        let other = crate::base::Uuid([2; 16]);
+        let topic = |name: &'static str, topic_id| TopicRecord {
+            name: Str::from(name),
+            topic_id,
+        };
+        let partition = |topic_id, partition_id| PartitionRecord {
+            topic_id,
+            partition_id,
+            replicas: vec![0],
+            leader: 0,
+            ..PartitionRecord::default()
+        };
+        let change = |topic_id, partition_id| PartitionChangeRecord {
+            topic_id,
+            partition_id,
+            leader: 1,
+            ..PartitionChangeRecord::default()
+        };
+        let producer_ids = |next_producer_id| ProducerIdsRecord {
+            next_producer_id,
+            ..ProducerIdsRecord::default()
+        };
+        let mut image = Image::empty(Str::from("cluster"));
+        let fitting: [MetadataRecord; 3] = [
+            topic("x", id).into(),
+            partition(id, 0).into(),
+            producer_ids(1000).into(),
+        ];
+        for (record, offset) in fitting.iter().zip(0..) {
+            image.apply(record, Offset(offset)).unwrap();
+        }
+        let before = image.clone();
+        let misfits: [(MetadataRecord, &str); 8] = [
+            (topic("x", other).into(), "topic x "),
+            (topic("y", id).into(), "topic y "),
+            (partition(other, 0).into(), "there is no topic "),
+            (partition(id, 2).into(), "partition 2 of topic "),
+            (partition(id, -1).into(), "partition -1 of topic "),
+            (change(id, 1).into(), "there is no partition 1 "),
+            (producer_ids(1000).into(), "producer ids go back "),
+            (
+                BrokerRegistrationChangeRecord::default().into(),
+                "there is no node 0",
+            ),
+        ];
+        for (record, text) in misfits {
+            let error = image.apply(&record, Offset(3)).unwrap_err().to_string();
+            assert!(error.starts_with(text), "{error}");
+            assert_eq!(image, before);
+        }
+    }
 }
