@@ -25,7 +25,7 @@ pub(super) struct Tombstones(Vec<Forgotten>);
 #[derive(Debug)]
 enum Forgotten {
     Offset(Rc<str>, Rc<str>, PartitionIndex),
-    Group(Group),
+    Group(Box<Group>),
 }
 
 impl Tombstones {
@@ -35,7 +35,7 @@ impl Tombstones {
     }
 
     pub fn group(&mut self, group: Group) {
-        self.0.push(Forgotten::Group(group));
+        self.0.push(Forgotten::Group(Box::new(group)));
     }
 
     /// The first `count` of them.
@@ -138,7 +138,7 @@ impl Coordinator {
                 }
                 Forgotten::Group(group) => {
                     records.push(records::group_tombstone(&group.id));
-                    groups.push(group);
+                    groups.push(*group);
                 }
             }
         }

@@ -13,9 +13,11 @@ use crate::random::{self, Random};
 #[derive(PartialEq, Debug)]
 struct Told {
     head: ProduceHead,
-    /// Topic index, name, id, partition, records.
-    partitions: Vec<(usize, String, [u8; 16], i32, Option<Vec<u8>>)>,
+    partitions: Vec<ToldPartition>,
 }
+
+/// Topic index, name, id, partition, records.
+type ToldPartition = (usize, String, [u8; 16], i32, Option<Vec<u8>>);
 
 #[test]
 fn a_stream_tells_what_the_decoder_tells() {
