@@ -38,10 +38,13 @@ impl Log {
         let recycled = recycle.map_or(0, |(_, length)| block_up(length));
         let segment = &mut self.segments[index];
         segment.file = FileState::Creating;
-        segment.allocated = wanted
-            .max(step)
-            .min(allocation_limit(self.config.segment_bytes, segment.size))
-            .max(recycled);
+        // A spare is taken as it is: lengthening it could fail for want of space after it got its new name.
+        segment.allocated = if recycled > 0 {
+            recycled
+        } else {
+            let limit = allocation_limit(self.config.segment_bytes, segment.size);
+            wanted.max(step).min(limit)
+        };
         Some(IoOp::Create {
             segment: segment.base,
             prealloc: segment.allocated,
