@@ -122,7 +122,7 @@ impl Coordinator {
     }
 
     /// The partition is no longer ours, or can't be written any more: everybody waiting gets NOT_COORDINATOR, and so do
-    /// requests from now on. Appends in flight need not be reported.
+    /// requests from now on. Appends in flight need not be reported, and none come any more.
     pub fn resign(&mut self) {
         self.phase = Phase::Resigned;
         let error = ErrorCode::NotCoordinator;
@@ -142,6 +142,7 @@ impl Coordinator {
             let reply = super::offset_fetch::refused(&waiting.request, error);
             self.fx.reply(waiting.token, Reply::OffsetFetch(reply));
         }
+        self.fx.forget_appends();
         self.fx.timers.clear();
         self.groups.clear();
         self.offsets.clear();

@@ -142,6 +142,11 @@ impl Effects {
             .schedule(self.now.mono.plus_ms(i64::from(ms)), event)
     }
 
+    /// Appends that the caller has not taken yet are not wanted any more.
+    pub fn forget_appends(&mut self) {
+        self.outputs.appends.clear();
+    }
+
     pub fn take_outputs(&mut self) -> Outputs {
         std::mem::take(&mut self.outputs)
     }

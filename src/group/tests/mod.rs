@@ -417,9 +417,20 @@ fn a_coordinator_that_loads_or_has_resigned_refuses_and_says_why() {
     bench.slow_disk = true;
     let commit = bench.commit(simple_commit(1));
     let (_, join) = bench.enter(consumer());
+    let late = bench.token();
+    let elsewhere = OffsetCommit {
+        group_id: "h".into(),
+        ..simple_commit(2)
+    };
+    bench
+        .coordinator
+        .commit_offsets(bench.now, &context(8), elsewhere, late);
+    let taken = bench.appends.len();
     bench.coordinator.resign();
     bench.collect();
+    assert_eq!(bench.appends.len(), taken, "nothing more is to be written");
     let gone = ErrorCode::NotCoordinator;
+    assert_eq!(bench.committed(late), gone);
     assert_eq!(bench.committed(commit), gone);
     assert_eq!(bench.joined(join).error, gone);
     assert_eq!(bench.join_now(consumer()).error, gone);

@@ -515,7 +515,7 @@ fn groups_are_listed_by_state_and_type() {
     assert_eq!(groups[0].protocol_type, "consumer");
     assert_eq!(
         (groups[0].state, groups[0].group_type),
-        ("Stable", "Classic")
+        ("Stable", "classic")
     );
     assert_eq!(groups[1].protocol_type, "");
 }

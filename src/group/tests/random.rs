@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::super::classic::{Group, State};
 use super::*;
 
-const HISTORIES: u64 = 300;
+const HISTORIES: u64 = 200;
 const STEPS: usize = 250;
 
 /// SplitMix64.
