@@ -9,7 +9,7 @@ use crate::record::{BatchBuilder, BatchHeader};
 fn batch(base: i64, records: i64, value: &[u8], epoch: i32) -> Vec<u8> {
     let mut builder = BatchBuilder::new();
     for i in 0..records {
-        builder.append(Timestamp(1000 + base + i), None, Some(value), &[]);
+        builder.append(Timestamp(now(0).wall.0 + base + i), None, Some(value), &[]);
     }
     builder.finish(Offset(base), LeaderEpoch(epoch))
 }
@@ -93,6 +93,7 @@ fn a_tail_torn_at_every_byte_is_cut_and_the_log_goes_on() {
             // Restart twice, with an append between: what was found stays, what was cut never comes back.
             let mut world = World::found(disk, LogConfig::default());
             world.append(2, 50, 7);
+            assert_eq!(world.log.segments().count(), 1, "behind the cut, in place");
             world.settle();
             assert_eq!(world.log.chain().durable(), Offset(offset + 2));
             world.crash(&mut Random::new(at as u64));
@@ -155,6 +156,7 @@ fn a_valid_batch_behind_a_torn_one_never_comes_back() {
     assert_eq!(world.log.chain().durable(), Offset(3));
     // It ends where the one behind begins, and its write of whole blocks brings no zeros behind it.
     world.append_sized(boundary - first.len(), b'x');
+    assert_eq!(world.log.segments().count(), 1, "behind the cut, in place");
     while world.log.chain().durable() < Offset(4) {
         world.poll(true);
         world.finish_one(0);

@@ -334,7 +334,7 @@ impl World {
                 let fill = random.next() as u8 | 1;
                 if self.grid {
                     // Ends on sector and block boundaries, same offsets in every life: stale batches fit everywhere.
-                    self.append_sized([512, 4096, 8192, 139_264][random.below(4) as usize], fill);
+                    self.append_sized([4096, 135_168][random.below(2) as usize], fill);
                 } else {
                     let records = 1 + random.below(5);
                     let bytes = match random.below(8) {
@@ -345,7 +345,7 @@ impl World {
                     self.append(records, bytes as usize, fill);
                 }
             }
-            35..=59 => self.poll(random.one_in(3)),
+            35..=59 => self.poll(random.one_in(if self.grid { 2 } else { 3 })),
             60..=89 => {
                 if !self.disk.in_flight.is_empty() {
                     let at = random.below(self.disk.in_flight.len() as u64) as usize;
