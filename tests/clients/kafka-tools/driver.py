@@ -251,7 +251,7 @@ def admin(bootstrap, prefix):
         expect(run(TOOLS + "ClusterTool", "cluster-id", *server), r"^Cluster ID: \S+")
 
     def end_to_end_latency():
-        told = run(TOOLS + "EndToEndLatency", *server, "--topic", topic, "--num-records", 200, "--acks", "all", "--record-size", 100)
+        told = run(TOOLS + "EndToEndLatency", *server, "--topic", topic, "--num-records", 200, "--producer-acks", "all", "--record-size", 100)
         expect(told, r"Percentiles: 50th = \d+")
         return told.strip().splitlines()[-1]
 
