@@ -257,6 +257,8 @@ def admin(bootstrap, prefix):
 
     def verifiable_producer_and_consumer():
         told = run(TOOLS + "VerifiableProducer", *server, "--topic", f"{topic}-verified", "--max-messages", 1000)
+        refused = [line for line in told.splitlines() if "producer_send_error" in line]
+        assert not refused, f"{len(refused)} not sent, the first: {refused[0]}"
         expect(told, r'"sent":1000\b.*"acked":1000\b|"acked":1000\b.*"sent":1000\b')
         told = run(TOOLS + "VerifiableConsumer", *server, "--topic", f"{topic}-verified", "--group-id", f"{group}-verified", "--max-messages", 1000)
         counts = [int(n) for n in re.findall(r'"name":"records_consumed".*?"count":(\d+)', told)]
