@@ -67,6 +67,7 @@ def produce(bootstrap, topic):
             codec, acks, idempotent = what
             settings = ["--compression-codec", codec, "--request-required-acks", "-1" if acks == "all" else acks]
             settings += ["--command-property", f"enable.idempotence={str(idempotent).lower()}"]
+            settings += ["--request-timeout-ms", "60000"]  # its own 1.5 s makes it send twice on a busy machine
             source = tempfile.TemporaryFile()
         elif step == "close":
             source.seek(0)
