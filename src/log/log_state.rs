@@ -34,7 +34,6 @@ pub struct Log {
     /// Log start of the last checkpoint known to be on the disk.
     pub(super) checkpointed_log_start: Offset,
     pub(super) last_roll: Option<MonoNs>,
-    pub(super) durable_bytes: u64,
     pub(super) boundaries: Boundaries,
     pub(super) offline: Option<String>,
 }
@@ -53,7 +52,6 @@ impl Log {
             dropped: Vec::new(),
             checkpointed_log_start: start,
             last_roll: None,
-            durable_bytes: 0,
             boundaries: Boundaries::default(),
             offline: None,
         }
@@ -101,11 +99,6 @@ impl Log {
                 self.segments.range(at..).map(|s| s.size).sum::<u64>() - flushed
             })
             .expect("the writer's segment is in the log")
-    }
-
-    /// Bytes that became durable in this life of the log: only ever grows.
-    pub fn durable_bytes(&self) -> u64 {
-        self.durable_bytes
     }
 
     /// First offset after a segment that is followed by another.

@@ -338,7 +338,6 @@ impl Log {
         // A reader at the tail waits exactly here.
         self.boundaries.note(before.0, segment_base, before.1);
         self.writer.durable_position = position;
-        self.durable_bytes += position - before.1;
         self.chain.durable_to(end);
         Some(end)
     }

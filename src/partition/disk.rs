@@ -1,11 +1,11 @@
-//! The disk side of a partition: operations of its log, producer snapshots that go with them, and what their end wakes.
+//! The disk side of a partition: operations of its log, producer snapshots that go with them, and their ends.
 //! Driven by the shard: `poll_io` until `None` after every append, every `on_io`, every checkpoint.
 //! Always: a snapshot is written only when every record in it is durable.
 //! Carrying out an `IoOp` is the shard's.
 
-use super::{Partition, Wakes};
-use crate::base::{ErrorCode, MonoNs, Now, Offset};
-use crate::log::{IoFailure, IoOp, IoTag, Snapshot};
+use super::Partition;
+use crate::base::{MonoNs, Now, Offset};
+use crate::log::{IoFailure, IoOp, IoTag, Progress, Snapshot};
 
 impl Partition {
     /// See `Log::poll_io`.
@@ -23,32 +23,19 @@ impl Partition {
         Some(self.with_snapshot(op))
     }
 
-    /// The end of an operation: moves offsets, wakes who waited for it. A failure takes the partition offline.
-    pub fn on_io(
-        &mut self,
-        tag: IoTag,
-        result: Result<(), IoFailure>,
-        now: Now,
-        wakes: &mut Wakes,
-    ) {
+    /// The end of an operation: tells what it moved. A failure takes the partition offline.
+    pub fn on_io(&mut self, tag: IoTag, result: Result<(), IoFailure>, now: Now) -> Progress {
         let sealed = matches!(tag, IoTag::Seal(_)) && result.is_ok();
         let progress = self.log.on_io(tag, result, now);
-        if let Some(durable) = progress.durable {
-            self.waiters
-                .durable(durable, self.log.durable_bytes(), wakes);
-        }
-        if progress.offline {
-            self.waiters.end_all(ErrorCode::KafkaStorageError, wakes);
-        }
         if sealed {
             self.maintain(now);
         }
+        progress
     }
 
     /// The partition can't go on (a damaged batch was found, its directory is gone): final.
-    pub fn go_offline(&mut self, reason: String, wakes: &mut Wakes) {
+    pub fn go_offline(&mut self, reason: String) {
         self.log.go_offline(reason);
-        self.waiters.end_all(ErrorCode::KafkaStorageError, wakes);
     }
 
     /// When `poll_io` should be asked again although nothing happened.

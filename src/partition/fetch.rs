@@ -1,9 +1,9 @@
-//! Fetch: what a reader may see from an offset on, and waiting for more.
+//! Fetch: what a reader may see from an offset on.
 //! A plan holds positions only; the shard finds batch boundaries and bytes.
 //! Always: nothing above the high watermark is planned; an answer always carries the offsets of the partition.
-//! Size rules of the whole request, and deadlines, are the shard's.
+//! Size rules of the whole request, and waiting for more, are the shard's.
 
-use super::{Partition, Token, Wakes};
+use super::Partition;
 use crate::base::{ErrorCode, LeaderEpoch, Offset};
 use crate::log::Location;
 
@@ -53,22 +53,6 @@ impl Partition {
             plan.location = self.log.locate(ask.offset)?;
         }
         Ok(plan)
-    }
-
-    /// The next segment to read after a plan's segment is exhausted.
-    pub fn next_segment(&self, segment: Offset) -> Option<Location> {
-        self.log.next_segment(segment)
-    }
-
-    /// Wakes `token` when `bytes` more bytes became visible, or when the partition changes hands.
-    pub fn await_bytes(&mut self, token: Token, bytes: u64) {
-        self.waiters
-            .fetch(self.log.durable_bytes() + bytes.max(1), token);
-    }
-
-    /// The partition is deleted, or led elsewhere from now on: everybody who waits gets `code`, fetches plan again.
-    pub fn end_all(&mut self, code: ErrorCode, wakes: &mut Wakes) {
-        self.waiters.end_all(code, wakes);
     }
 
     /// As `Partition.readRecords` in Kafka: the client's last epoch must be ours, and must not end before its offset.

@@ -3,7 +3,7 @@
 //! Always: only whole segments expire; their files go after the next durable checkpoint.
 //! How often to sweep and when to write the checkpoint is the shard's.
 
-use super::{Partition, Wakes};
+use super::Partition;
 use crate::base::{Now, Offset};
 use crate::log::PartitionCheckpoint;
 
@@ -36,10 +36,9 @@ impl Partition {
     }
 
     /// A checkpoint with this log start is on the disk. Poll for `IoOp`s after it.
-    pub fn on_checkpoint(&mut self, log_start: Offset, wakes: &mut Wakes) {
+    pub fn on_checkpoint(&mut self, log_start: Offset) {
         if self.refused.is_none() {
             self.log.on_checkpoint(log_start);
-            self.waiters.checkpointed(log_start, wakes);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Always: an offset at or above the high watermark is never told as that of a record.
 //! Which special timestamps a request version may use is the handler's.
 
-use super::{Partition, Token};
+use super::Partition;
 use crate::base::{ErrorCode, LeaderEpoch, Offset, Timestamp};
 use crate::log::Location;
 
@@ -29,8 +29,8 @@ pub enum ListOffsets {
 pub enum Deleted {
     /// The log start, already durable.
     Done(Offset),
-    /// Write a checkpoint; the token is woken by `on_checkpoint`.
-    Waits,
+    /// The log start, which stays only after the next checkpoint: answer after `on_checkpoint` told it.
+    AfterCheckpoint(Offset),
 }
 
 impl Partition {
@@ -100,14 +100,13 @@ impl Partition {
     }
 
     /// DeleteRecords before `offset` (-1: the high watermark). Errors: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
-    pub fn delete_records(&mut self, token: Token, offset: Offset) -> Result<Deleted, ErrorCode> {
+    pub fn delete_records(&mut self, offset: Offset) -> Result<Deleted, ErrorCode> {
         self.check_readable()?;
         let log_start = self.log.delete_records_before(offset)?;
         if log_start <= self.log.checkpointed_log_start() {
             return Ok(Deleted::Done(log_start));
         }
-        self.waiters.delete(log_start, token);
-        Ok(Deleted::Waits)
+        Ok(Deleted::AfterCheckpoint(log_start))
     }
 }
 

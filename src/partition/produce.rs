@@ -1,9 +1,9 @@
-//! Produce: may this batch be appended, where does it go, when is it acknowledged.
+//! Produce: may this batch be appended, where does it go.
 //! `check_produce` refuses, `append` cannot fail; nothing may come between them.
 //! Always: a duplicate is answered with the first offset, and not before that batch is durable.
 //! The batch itself (size, magic, checksum, records) was checked by `record::check`.
 
-use super::{Partition, Token};
+use super::Partition;
 use crate::base::limits::PARTITION_IN_FLIGHT_BYTES_MAX;
 use crate::base::{ErrorCode, Now, Offset, Timestamp};
 use crate::log::{Appended, BatchFacts, Place};
@@ -93,21 +93,6 @@ impl Partition {
             .update(header, appended.base_offset, now.wall);
         self.bytes_since_snapshot += u64::from(facts.size);
         appended
-    }
-
-    /// The produce named `token` is to be acknowledged when everything before `end` is durable. True: it is already
-    /// (or the topic's flush settings say that appended is enough), nobody waits.
-    pub fn await_durable(&mut self, token: Token, end: Offset) -> bool {
-        if self.config.acks_at_append || end <= self.log.chain().durable() {
-            return true;
-        }
-        self.waiters.produce(end, token);
-        false
-    }
-
-    /// Forgets a waiter: its deadline passed or its connection is gone.
-    pub fn cancel(&mut self, token: Token) {
-        self.waiters.cancel(token);
     }
 }
 

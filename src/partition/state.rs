@@ -1,11 +1,10 @@
 //! The state of one partition and what may be asked about it at any time.
 //! Owned by the shard that leads it.
-//! Always: producer state is that of all appended records; waiters wait for offsets that are not durable yet.
+//! Always: producer state is that of all appended records.
 //! The flows that change it are in the other files of this folder.
 
 use std::collections::VecDeque;
 
-use super::waiters::Waiters;
 use crate::base::{ErrorCode, LeaderEpoch, Now, Offset, TopicPartition};
 use crate::log::{Chain, Log, LogConfig, PartitionCheckpoint};
 use crate::producer::ProducerStates;
@@ -18,8 +17,6 @@ pub struct PartitionConfig {
     pub cleanup_delete: bool,
     /// `min.insync.replicas`: above 1, acks=all is refused, there is one copy.
     pub min_insync_replicas: i32,
-    /// `flush.messages` above 1 or `flush.ms` was set for the topic: the acknowledgement comes at append.
-    pub acks_at_append: bool,
     /// `producer.id.expiration.ms`.
     pub producer_expiration_ms: i64,
 }
@@ -30,7 +27,6 @@ impl Default for PartitionConfig {
             log: LogConfig::default(),
             cleanup_delete: true,
             min_insync_replicas: 1,
-            acks_at_append: false,
             producer_expiration_ms: 86_400_000,
         }
     }
@@ -44,7 +40,6 @@ pub struct Partition {
     pub(super) log: Log,
     pub(super) leader_epoch: LeaderEpoch,
     pub(super) producers: ProducerStates,
-    pub(super) waiters: Waiters,
     /// Producer states at offsets that wait to be written with a `Seal` or a `Save`, oldest first.
     pub(super) snapshots: VecDeque<(Offset, Vec<u8>)>,
     /// The snapshot file of the last `Save`, of no use after the next.
@@ -87,7 +82,6 @@ impl Partition {
             log,
             leader_epoch: LeaderEpoch::NONE,
             producers,
-            waiters: Waiters::default(),
             snapshots: VecDeque::new(),
             saved_snapshot: None,
             bytes_since_snapshot: 0,

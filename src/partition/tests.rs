@@ -5,7 +5,7 @@ use crate::base::{
     ErrorCode, LeaderEpoch, MonoNs, Now, Offset, PartitionIndex, ProducerEpoch, ProducerId,
     Timestamp, TopicPartition, Uuid,
 };
-use crate::log::{IoFailure, IoOp, IoTag, LogConfig};
+use crate::log::{IoFailure, IoOp, IoTag, LogConfig, Progress};
 use crate::record::BatchHeader;
 
 const ID: TopicPartition = TopicPartition {
@@ -47,10 +47,10 @@ fn partition(config: PartitionConfig) -> Partition {
 }
 
 /// Carries out everything the partition asks for.
-fn settle(partition: &mut Partition, at: Now, wakes: &mut Wakes) -> Vec<IoOp> {
+fn settle(partition: &mut Partition, at: Now) -> Vec<IoOp> {
     let mut ops = Vec::new();
     while let Some(op) = partition.poll_io(at, false) {
-        partition.on_io(op.tag(), Ok(()), at, wakes);
+        partition.on_io(op.tag(), Ok(()), at);
         ops.push(op);
     }
     ops
@@ -76,47 +76,27 @@ fn ask(offset: i64) -> FetchAsk {
 }
 
 #[test]
-fn a_produce_is_acknowledged_and_visible_only_when_durable() {
+fn a_produce_is_durable_and_visible_when_its_write_ended() {
     let mut partition = partition(PartitionConfig::default());
     let first = append(&mut partition, &batch(3, 300), now(0));
     assert_eq!(
         (first.base_offset, first.end, first.leader_epoch),
         (Offset(0), Offset(3), LeaderEpoch(3))
     );
-    assert!(!partition.await_durable(1, first.end));
     let second = append(&mut partition, &batch(2, 300), now(0));
-    assert!(!partition.await_durable(2, second.end));
-    partition.await_bytes(10, 1);
-    partition.await_bytes(11, 601);
+    assert_eq!(second.end, Offset(5));
+    assert_eq!(partition.chain().durable(), Offset(0));
     let plan = partition.fetch(&ask(0)).unwrap();
     assert_eq!(plan.location.position, plan.location.limit);
     assert_eq!(plan.high_watermark, Offset(0));
 
-    let mut wakes = Wakes::default();
-    let ops = settle(&mut partition, now(1), &mut wakes);
+    let ops = settle(&mut partition, now(1));
     assert!(matches!(ops[0], IoOp::Create { .. }));
-    assert_eq!(wakes.produced, [(1, Ok(())), (2, Ok(()))]);
-    assert_eq!(wakes.fetches, [10], "600 bytes are not 601");
+    assert_eq!(partition.chain().durable(), second.end);
     let plan = partition.fetch(&ask(4)).unwrap();
     assert_eq!(plan.high_watermark, Offset(5));
     assert_eq!(plan.last_stable, Offset(5));
     assert_eq!((plan.location.position, plan.location.limit), (0, 600));
-    assert!(partition.await_durable(3, second.end), "already durable");
-}
-
-#[test]
-fn relaxed_topics_acknowledge_at_append_but_show_only_what_is_durable() {
-    let mut partition = partition(PartitionConfig {
-        acks_at_append: true,
-        ..PartitionConfig::default()
-    });
-    let appended = append(&mut partition, &batch(3, 300), now(0));
-    assert!(partition.await_durable(1, appended.end));
-    assert_eq!(partition.chain().high_watermark(), Offset(0));
-    assert!(
-        partition.poll_io(now(0), false).is_some(),
-        "written at once all the same"
-    );
 }
 
 #[test]
@@ -133,12 +113,11 @@ fn g19_a_duplicate_answers_with_the_first_offset_once_it_is_durable() {
     };
     assert_eq!((base_offset, end), (Offset(5), Offset(7)));
     assert!(
-        !partition.await_durable(1, end),
+        end > partition.chain().durable(),
         "the first is not durable yet"
     );
-    let mut wakes = Wakes::default();
-    settle(&mut partition, now(0), &mut wakes);
-    assert_eq!(wakes.produced, [(1, Ok(()))]);
+    settle(&mut partition, now(0));
+    assert_eq!(partition.chain().durable(), end);
     assert_eq!(
         partition.check_produce(&idempotent(1, 0, 9), -1),
         Err(ErrorCode::OutOfOrderSequenceNumber)
@@ -177,8 +156,7 @@ fn what_cannot_be_appended_is_refused_with_kafkas_code() {
         partition.check_produce(&batch(1, 1001), 1),
         Err(ErrorCode::RecordListTooLarge)
     );
-    let mut wakes = Wakes::default();
-    partition.go_offline("test".to_owned(), &mut wakes);
+    partition.go_offline("test".to_owned());
     assert_eq!(
         partition.check_produce(&header, 1),
         Err(ErrorCode::KafkaStorageError)
@@ -191,7 +169,7 @@ fn a_full_pipeline_is_busy_until_a_write_ends() {
     let big = batch(1, 20 << 20);
     append(&mut partition, &big, now(0));
     assert_eq!(partition.check_produce(&big, -1), Ok(ProduceCheck::Busy));
-    settle(&mut partition, now(0), &mut Wakes::default());
+    settle(&mut partition, now(0));
     assert_eq!(partition.check_produce(&big, -1), Ok(ProduceCheck::Append));
     let larger_than_the_pipeline = batch(1, 90 << 20);
     assert_eq!(
@@ -203,25 +181,21 @@ fn a_full_pipeline_is_busy_until_a_write_ends() {
 #[test]
 fn a_failed_write_is_final_and_acknowledges_nothing() {
     let mut partition = partition(PartitionConfig::default());
-    let mut wakes = Wakes::default();
     append(&mut partition, &batch(1, 300), now(0));
-    settle(&mut partition, now(0), &mut wakes);
-    let second = append(&mut partition, &batch(1, 3 << 20), now(0));
-    partition.await_durable(5, second.end);
-    partition.await_bytes(6, 1);
+    settle(&mut partition, now(0));
+    append(&mut partition, &batch(1, 3 << 20), now(0));
     let mut writes = Vec::new();
     while let Some(op) = partition.poll_io(now(0), true) {
         match op {
             IoOp::Write { .. } => writes.push(op.tag()),
-            _ => partition.on_io(op.tag(), Ok(()), now(0), &mut wakes),
+            _ => assert!(!partition.on_io(op.tag(), Ok(()), now(0)).offline),
         }
     }
     let fault = IoFailure::Fault("write: errno 5".to_owned());
-    partition.on_io(writes[0], Err(fault), now(0), &mut wakes);
-    assert_eq!(wakes.produced, [(5, Err(ErrorCode::KafkaStorageError))]);
-    assert_eq!(wakes.fetches, [6]);
+    let failed = partition.on_io(writes[0], Err(fault), now(0));
+    assert_eq!((failed.durable, failed.offline), (None, true));
     for write in &writes[1..] {
-        partition.on_io(*write, Ok(()), now(0), &mut wakes);
+        assert_eq!(partition.on_io(*write, Ok(()), now(0)), Progress::default());
     }
     assert_eq!(
         partition.chain().durable(),
@@ -240,21 +214,22 @@ fn a_failed_write_is_final_and_acknowledges_nothing() {
 #[test]
 fn a_full_disk_refuses_appends_until_there_is_space() {
     let mut partition = partition(PartitionConfig::default());
-    let mut wakes = Wakes::default();
     let first = append(&mut partition, &batch(1, 300), now(0));
-    partition.await_durable(1, first.end);
     let create = partition.poll_io(now(0), false).unwrap();
     let full = Err(IoFailure::NoSpace("fallocate: errno 28".to_owned()));
-    partition.on_io(create.tag(), full, now(0), &mut wakes);
+    assert_eq!(
+        partition.on_io(create.tag(), full, now(0)),
+        Progress::default()
+    );
     assert_eq!(
         partition.check_produce(&batch(1, 300), 1),
         Err(ErrorCode::KafkaStorageError)
     );
     assert!(partition.poll_io(now(500), false).is_none());
     assert_eq!(partition.io_deadline(), Some(now(1000).mono));
-    assert!(wakes.is_empty() && partition.offline().is_none());
-    settle(&mut partition, now(1000), &mut wakes);
-    assert_eq!(wakes.produced, [(1, Ok(()))]);
+    assert!(partition.offline().is_none());
+    settle(&mut partition, now(1000));
+    assert_eq!(partition.chain().durable(), first.end);
     assert_eq!(partition.io_deadline(), None);
 }
 
@@ -262,7 +237,7 @@ fn a_full_disk_refuses_appends_until_there_is_space() {
 fn g23_fetches_outside_the_log_are_out_of_range_and_at_the_end_empty() {
     let mut partition = partition(PartitionConfig::default());
     append(&mut partition, &batch(4, 300), now(0));
-    settle(&mut partition, now(0), &mut Wakes::default());
+    settle(&mut partition, now(0));
     assert_eq!(partition.fetch(&ask(-5)), Err(ErrorCode::OffsetOutOfRange));
     assert_eq!(partition.fetch(&ask(5)), Err(ErrorCode::OffsetOutOfRange));
     assert_eq!(
@@ -285,7 +260,7 @@ fn g28_leader_epochs_are_fenced_and_divergence_is_told() {
     append(&mut partition, &batch(10, 300), now(0));
     partition.lead(LeaderEpoch(5));
     append(&mut partition, &batch(10, 300), now(0));
-    settle(&mut partition, now(0), &mut Wakes::default());
+    settle(&mut partition, now(0));
     let with = |offset, current, last| {
         partition.fetch(&FetchAsk {
             offset: Offset(offset),
@@ -342,7 +317,7 @@ fn g29_special_timestamps_and_searches() {
         })
     };
     assert_eq!(latest, offset(0, 3), "nothing is durable yet");
-    settle(&mut partition, now(0), &mut Wakes::default());
+    settle(&mut partition, now(0));
     assert_eq!(partition.list_offsets(-1, none), offset(30, 3));
     assert_eq!(partition.list_offsets(-2, none), offset(0, 3));
     assert_eq!(partition.list_offsets(-4, none), offset(0, 3));
@@ -372,42 +347,33 @@ fn g29_special_timestamps_and_searches() {
 fn delete_records_is_answered_when_the_checkpoint_is_durable() {
     let mut partition = partition(PartitionConfig::default());
     append(&mut partition, &batch(10, 300), now(0));
-    settle(&mut partition, now(0), &mut Wakes::default());
+    settle(&mut partition, now(0));
     assert_eq!(
-        partition.delete_records(1, Offset(11)),
+        partition.delete_records(Offset(11)),
         Err(ErrorCode::OffsetOutOfRange)
     );
     assert_eq!(
-        partition.delete_records(1, Offset(0)),
+        partition.delete_records(Offset(0)),
         Ok(Deleted::Done(Offset(0)))
     );
-    assert_eq!(partition.delete_records(1, Offset(4)), Ok(Deleted::Waits));
-    assert_eq!(partition.delete_records(2, Offset(-1)), Ok(Deleted::Waits));
+    let after = |offset| Ok(Deleted::AfterCheckpoint(Offset(offset)));
+    assert_eq!(partition.delete_records(Offset(4)), after(4));
+    assert_eq!(partition.delete_records(Offset(-1)), after(10));
     assert!(partition.checkpoint_needed());
     assert_eq!(partition.fetch(&ask(9)), Err(ErrorCode::OffsetOutOfRange));
-    let mut wakes = Wakes::default();
-    partition.on_checkpoint(Offset(4), &mut wakes);
-    assert_eq!(wakes.deleted, [(1, Ok(Offset(4)))]);
+    partition.on_checkpoint(Offset(4));
+    assert_eq!(
+        partition.delete_records(Offset(4)),
+        after(10),
+        "an older one was written"
+    );
     let entry = partition.checkpoint().unwrap();
-    partition.on_checkpoint(entry.log_start, &mut wakes);
-    assert_eq!(wakes.deleted[1], (2, Ok(Offset(10))));
+    partition.on_checkpoint(entry.log_start);
+    assert_eq!(
+        partition.delete_records(Offset(4)),
+        Ok(Deleted::Done(Offset(10)))
+    );
     assert!(!partition.checkpoint_needed());
-}
-
-#[test]
-fn a_waiter_that_was_cancelled_is_not_woken() {
-    let mut partition = partition(PartitionConfig::default());
-    let appended = append(&mut partition, &batch(1, 300), now(0));
-    partition.await_durable(1, appended.end);
-    partition.await_bytes(2, 1);
-    partition.cancel(1);
-    partition.cancel(2);
-    let mut wakes = Wakes::default();
-    settle(&mut partition, now(0), &mut wakes);
-    assert!(wakes.is_empty());
-    partition.await_bytes(3, 1);
-    partition.end_all(ErrorCode::UnknownTopicOrPartition, &mut wakes);
-    assert_eq!(wakes.fetches, [3], "a deleted topic lets its fetches go");
 }
 
 #[test]
@@ -419,11 +385,10 @@ fn a_roll_writes_the_producer_state_of_the_segments_end() {
         },
         ..PartitionConfig::default()
     });
-    let mut wakes = Wakes::default();
     let mut snapshots = Vec::new();
     for sequence in 0..12 {
         append(&mut partition, &idempotent(1, 0, sequence), now(0));
-        for op in settle(&mut partition, now(0), &mut wakes) {
+        for op in settle(&mut partition, now(0)) {
             if let IoOp::Seal {
                 segment, snapshot, ..
             } = op
@@ -446,7 +411,7 @@ fn a_roll_writes_the_producer_state_of_the_segments_end() {
 fn a_refused_partition_answers_storage_error_and_keeps_its_checkpoint_entry() {
     let mut source = partition(PartitionConfig::default());
     append(&mut source, &batch(1, 300), now(0));
-    settle(&mut source, now(0), &mut Wakes::default());
+    settle(&mut source, now(0));
     let entry = source.checkpoint();
     let mut refused = Partition::refused(
         ID,
@@ -461,7 +426,7 @@ fn a_refused_partition_answers_storage_error_and_keeps_its_checkpoint_entry() {
     assert_eq!(refused.check_produce(&batch(1, 100), 1), Err(error));
     assert_eq!(refused.fetch(&ask(0)), Err(error));
     assert_eq!(refused.list_offsets(-1, LeaderEpoch::NONE), Err(error));
-    assert_eq!(refused.delete_records(1, Offset(0)), Err(error));
+    assert_eq!(refused.delete_records(Offset(0)), Err(error));
     assert!(refused.poll_io(now(0), false).is_none());
 }
 
@@ -471,7 +436,7 @@ fn an_idle_partition_costs_less_than_8_kib() {
     let mut partition = partition(PartitionConfig::default());
     for i in 0..10 {
         append(&mut partition, &batch(1, 300), now(i));
-        settle(&mut partition, now(i), &mut Wakes::default());
+        settle(&mut partition, now(i));
     }
     let heap = partition.log().heap_bytes();
     let whole = std::mem::size_of::<Partition>() + heap;
@@ -542,8 +507,7 @@ fn a_clean_stop_saves_indexes_and_producers_once() {
     let mut partition = partition(PartitionConfig::default());
     append(&mut partition, &idempotent(2, 0, 0), now(0));
     assert!(partition.final_save().is_none(), "not durable yet");
-    let mut wakes = Wakes::default();
-    settle(&mut partition, now(0), &mut wakes);
+    settle(&mut partition, now(0));
     let op = partition.final_save().expect("something is unsaved");
     let IoOp::Save {
         snapshot: Some(snapshot),
@@ -554,7 +518,11 @@ fn a_clean_stop_saves_indexes_and_producers_once() {
     };
     assert_eq!((snapshot.offset, snapshot.replaces), (Offset(2), None));
     assert!(partition.final_save().is_none(), "one is under way");
-    partition.on_io(IoTag::Save(Offset(0)), Ok(()), now(0), &mut wakes);
+    assert!(
+        !partition
+            .on_io(IoTag::Save(Offset(0)), Ok(()), now(0))
+            .offline
+    );
     assert!(partition.final_save().is_none(), "nothing is unsaved");
     assert!(partition.quiet());
 }

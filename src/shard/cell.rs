@@ -165,7 +165,6 @@ pub fn partition_config(topic: TopicConfig, broker: BrokerConfig) -> PartitionCo
         cleanup_delete: topic.cleanup_delete,
         // As Kafka with eligible leader replicas: never more than the partition has, which is one.
         min_insync_replicas: topic.min_insync_replicas.min(1) as i32,
-        acks_at_append: !topic.flush_before_ack,
         producer_expiration_ms: broker.producer_id_expiration_ms,
     }
 }

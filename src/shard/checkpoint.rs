@@ -13,7 +13,6 @@ use crate::base::ShardId;
 use crate::io::file::{self, StorageError};
 use crate::io::sync::Semaphore;
 use crate::log::checkpoint::CheckpointFile;
-use crate::partition::Wakes;
 
 /// The state of a shard's checkpoints.
 pub struct Checkpoints {
@@ -66,9 +65,7 @@ impl Shard {
             let Some(cell) = self.cell(partition) else {
                 continue;
             };
-            cell.partition
-                .borrow_mut()
-                .on_checkpoint(log_start, &mut Wakes::default());
+            cell.partition.borrow_mut().on_checkpoint(log_start);
             // Files below the log start may go now.
             self.schedule(&cell);
         }

@@ -11,7 +11,6 @@ use crate::base::ErrorCode;
 use crate::io::sync::Notify;
 use crate::io::{clock, executor};
 use crate::log::{IoFailure, IoOp, IoTag};
-use crate::partition::Wakes;
 
 /// Partitions to look at.
 #[derive(Default)]
@@ -79,17 +78,13 @@ impl Shard {
     /// Tells the log how an operation ended, and those who waited for it.
     pub(super) fn ended(&self, cell: &PartitionCell, tag: IoTag, result: Result<(), IoFailure>) {
         let mut partition = cell.partition.borrow_mut();
-        let was_online = partition.offline().is_none();
-        let before = partition.chain().durable();
-        partition.on_io(tag, result, clock::now(), &mut Wakes::default());
-        let durable = partition.chain().durable();
-        let is_online = partition.offline().is_none();
+        let progress = partition.on_io(tag, result, clock::now());
         drop(partition);
-        if durable > before {
+        if let Some(durable) = progress.durable {
             cell.durable_to(durable);
             self.checkpoints.stale.set(true);
         }
-        if was_online && !is_online {
+        if progress.offline {
             self.went_offline(cell);
         }
     }

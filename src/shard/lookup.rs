@@ -160,12 +160,10 @@ impl Shard {
         let cell = self
             .cell(partition)
             .ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        // The checkpoint is written before the answer, so nobody waits under this token.
-        let deleted = cell.partition.borrow_mut().delete_records(0, before)?;
-        let start = cell.partition.borrow().chain().log_start();
+        let deleted = cell.partition.borrow_mut().delete_records(before)?;
         match deleted {
             Deleted::Done(start) => Ok(start),
-            Deleted::Waits => {
+            Deleted::AfterCheckpoint(start) => {
                 cell.moved.notify();
                 self.schedule(&cell);
                 self.checkpoint_now()
