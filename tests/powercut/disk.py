@@ -8,10 +8,12 @@ import os
 import pathlib
 import struct
 import subprocess
+import time
 
 FS_IOC_SHUTDOWN = 0x8004587D
 NO_LOG_FLUSH = 2
 SIZE = 3 << 30
+UNMOUNT_SECONDS = 20
 MAKE = {"xfs": ["mkfs.xfs", "-q", "-f"], "ext4": ["mkfs.ext4", "-q", "-F", "-m", "0"]}
 
 
@@ -37,7 +39,7 @@ class Disk:
 
     def __exit__(self, *_):
         if os.path.ismount(self.mount_point):
-            run("umount", str(self.mount_point))
+            self.unmount()
         if self.device:
             run("losetup", "--detach", self.device)
         self.image.unlink()
@@ -53,7 +55,18 @@ class Disk:
         finally:
             os.close(handle)
 
+    def unmount(self):
+        """A killed process's io_uring lets go of its files a moment after the process is gone: until then the mount is busy."""
+        deadline = time.monotonic() + UNMOUNT_SECONDS
+        while True:
+            try:
+                return run("umount", str(self.mount_point))
+            except subprocess.CalledProcessError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
     def power_on(self):
         """Mounts again what the cut left; nothing may have a file open on it."""
-        run("umount", str(self.mount_point))
+        self.unmount()
         self.mount()
