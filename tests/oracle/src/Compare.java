@@ -8,8 +8,9 @@ import java.util.regex.Pattern;
 /**
  * Compares two answers after normalising them. Rules are lines "API | path | kind" of normalise.txt; kinds:
  * id (called as the case saved it, else numbered by first appearance; nil ids and 0 stay), id0 (the same, but 0 is an id like others),
- * time (times within a day of now are equal), positive (positive numbers are equal), text (any non-empty text is equal),
- * any (any value is equal), key=FIELD[,FIELD] (the order of an array is free: it is compared by these fields), sort (the order of plain values is free).
+ * time (times within a day of now are equal), positive (positive numbers are equal), text (differences are told, not failed),
+ * any (any value is equal), key=FIELD[,FIELD] (the order of an array is free: it is compared by these fields), own=FIELD (the same, and
+ * what has the name of another case is left out), sort (the order of plain values is free).
  */
 final class Compare {
     record Difference(String where, String path, String reference, String candidate) {
@@ -39,8 +40,22 @@ final class Compare {
     private static final class Names {
         final Map<String, String> names;
 
-        Names(Map<String, String> saved) {
-            names = new HashMap<>(saved);
+        /** What names of this run end with, and names of this case begin with. */
+        final String run, own;
+
+        Names(Side.Run run, String title) {
+            names = new HashMap<>(run.ids());
+            this.run = run.tag();
+            own = title.replace('/', '-') + "-";
+        }
+
+        ArrayNode own(ArrayNode array, String field) {
+            ArrayNode out = Api.JSON.createArrayNode();
+            for (JsonNode one : array) {
+                String name = one.path(field).asText();
+                if (name.startsWith(own) || !name.contains(run)) out.add(one);
+            }
+            return out;
         }
 
         String of(String id) {
@@ -51,7 +66,7 @@ final class Compare {
     List<Difference> compare(String title, Side.Run left, Side.Run right) {
         List<Difference> out = new ArrayList<>();
         List<Side.Answer> reference = left.answers(), candidate = right.answers();
-        Names a = new Names(left.ids()), b = new Names(right.ids());
+        Names a = new Names(left, title), b = new Names(right, title);
         int n = Math.min(reference.size(), candidate.size());
         for (int i = 0; i < n; i++) {
             Side.Answer ra = reference.get(i), rb = candidate.get(i);
@@ -76,6 +91,7 @@ final class Compare {
         }
         if (node instanceof ArrayNode array) {
             if (kind != null && kind.startsWith("key=")) return keyed(api, path, array, kind.substring(4).split(","), names);
+            if (kind != null && kind.startsWith("own=")) return keyed(api, path, names.own(array, kind.substring(4)), new String[] {kind.substring(4)}, names);
             List<JsonNode> all = new ArrayList<>();
             array.forEach(all::add);
             if ("sort".equals(kind)) all.sort(Comparator.comparing(JsonNode::asText));
@@ -127,8 +143,8 @@ final class Compare {
         } else if (a instanceof ArrayNode && b instanceof ArrayNode) {
             if (a.size() != b.size()) out.add(new Difference(where, api + path + "/length", "" + a.size(), "" + b.size()));
             for (int i = 0; i < Math.min(a.size(), b.size()); i++) diff(where, api, path + "/" + i, a.get(i), b.get(i), out);
-        } else if (text(a) && text(b)) {
-            texts.add(api + path.replaceAll("/\\d+", "/*") + " | " + a.asText().substring(6) + " -> " + b.asText().substring(6));
+        } else if (text(a) && text(b) || text(a) && silent(b) || silent(a) && text(b)) {
+            texts.add(api + path.replaceAll("/\\d+", "/*") + " | " + told(a) + " -> " + told(b));
         } else {
             out.add(new Difference(where, api + path, show(a), show(b)));
         }
@@ -136,6 +152,14 @@ final class Compare {
 
     private static boolean text(JsonNode node) {
         return node != null && node.isTextual() && node.asText().startsWith("<text>");
+    }
+
+    private static boolean silent(JsonNode node) {
+        return node != null && (node.isNull() || node.isTextual() && node.asText().isEmpty());
+    }
+
+    private static String told(JsonNode node) {
+        return text(node) ? node.asText().substring(6) : "none";
     }
 
     private static String show(JsonNode node) {

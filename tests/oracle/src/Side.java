@@ -11,7 +11,7 @@ final class Side {
     record Answer(String step, String api, JsonNode body) { }
 
     /** What a case gave: the answers, and what the ids in them are called. */
-    record Run(List<Answer> answers, Map<String, String> ids) { }
+    record Run(List<Answer> answers, Map<String, String> ids, String tag) { }
 
     private record Pending(Api api, int version, int correlation) { }
 
@@ -57,7 +57,7 @@ final class Side {
             peers.clear();
             pending.clear();
         }
-        return new Run(answers, ids);
+        return new Run(answers, ids, tag());
     }
 
     private void step(Script.Case one, Script.Step step, List<Answer> answers, JsonNode[] last) throws Exception {
@@ -81,7 +81,7 @@ final class Side {
                 byte[] bytes = verb.equals("raw") ? HexFormat.of().parseHex(rest) : frame(rest);
                 peer(connection).sendBytes(bytes);
                 ByteBuffer frame = receiveFrame(connection);
-                answers.add(new Answer(label, verb, frame == null ? new TextNode("closed") : new TextNode("answer of " + frame.remaining() + " bytes")));
+                answers.add(new Answer(label, verb, frame == null ? new TextNode("closed") : new TextNode("answer")));
             }
             default -> request(one, Api.of(verb), m.group(3), connection, m.group(4), rest, label, answers, last);
         }
@@ -165,7 +165,11 @@ final class Side {
 
     /** The same on both sides, and new in each run. */
     private String name(Script.Case one, String what) {
-        return one.title().replace('/', '-') + "-" + what + "-" + Long.toString(now, 36);
+        return one.title().replace('/', '-') + "-" + what + "-" + tag();
+    }
+
+    private String tag() {
+        return Long.toString(now, 36);
     }
 
     private void topic(Script.Case one, String rest) throws IOException, InterruptedException {
