@@ -1,19 +1,19 @@
 //! The executor of a shard: a pinned thread with its glommio executor, companion ring and doorbell; tasks and sleeping.
 //! One per core, started by `run_shard`; everything inside is `!Send`.
-//! Always: a shard with nothing to do sleeps in the kernel and uses no CPU; whatever completes or rings wakes it at once.
+//! Always: a shard with nothing to do sleeps in the kernel and uses no CPU; whatever completes or rings wakes it at once. Wakers
+//! are used on their shard only: from another thread, ring a `doorbell::Bell`.
 //! What runs on it is decided above.
 
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::os::fd::RawFd;
 use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use glommio::{LocalExecutorBuilder, Placement};
 
-use super::ring::{self, RING_DEPTH, Ring};
+use super::ring::{RING_DEPTH, Ring};
 use super::{clock, doorbell, sys, timer};
 use crate::base::MonoNs;
 
@@ -26,16 +26,11 @@ pub struct ShardHandle<T>(JoinHandle<io::Result<T>>);
 /// How long a task with much to do runs before it lets others go first.
 const TURN: Duration = Duration::from_micros(500);
 
-/// glommio's preempt timer, practically never. When it fires before the first task of a turn has run (a machine that is busy with
-/// other things) glommio 0.9 goes to sleep with tasks ready to run. Nothing here needs it: a busy shard takes completions by
-/// itself (`Ring::submit_loop`, `yield_now`), and timers are completions too.
+/// glommio's preempt timer, practically never: a round of the tasks ends with `Ring::drive`, and nothing waits for glommio's rings.
 const PREEMPT: Duration = Duration::from_secs(24 * 3600);
 
-/// An idle shard wakes this often all the same, so that no wake that was lost, however, stops it.
-const HEARTBEAT: Duration = Duration::from_millis(200);
-
-/// glommio's own rings carry an eventfd read and timers only.
-const GLOMMIO_RING_DEPTH: usize = 64;
+/// glommio's own rings carry nothing of ours.
+const GLOMMIO_RING_DEPTH: usize = 16;
 
 /// Cores this process may run on.
 pub fn available_cores() -> Vec<usize> {
@@ -118,45 +113,66 @@ where
         .make()
         .map_err(|error| io::Error::other(error.to_string()))?;
     let ring = Ring::new(RING_DEPTH)?;
-    let completions = ring.completion_eventfd()?;
     doorbell::install()?;
     ring.install();
     timer::install();
-    let result = executor.run(run_main(ring.clone(), completions, main));
+    STOPPED.set(false);
+    let result = executor.run(run_main(ring.clone(), main));
     ring.close();
     timer::uninstall();
     doorbell::uninstall();
     Ok(result)
 }
 
-async fn run_main<F, Fut, T>(ring: Ring, completions: RawFd, main: F) -> T
+async fn run_main<F, Fut, T>(ring: Ring, main: F) -> T
 where
     F: FnOnce() -> Fut,
     Fut: Future<Output = T>,
 {
     let own = (
-        spawn(ring.clone().submit_loop()),
         spawn(doorbell::listen()),
         spawn(timer::run()),
-        spawn(heartbeat(ring.clone())),
-        spawn(async move {
-            if let Err(error) = ring::reap_loop(ring, completions).await {
-                panic!("the completion eventfd of the shard cannot be read: {error}");
-            }
-        }),
+        // Not counted: it is what looks at the count.
+        spawn_uncounted(ring.drive(|| POLLS.get())),
     );
     // They have what they need before `main` can use it up.
     futures_lite::future::yield_now().await;
-    let result = main().await;
+    let result = counted(async { main().await }, CountsDrop).await;
+    // From here no task runs any more, so that the executor comes to its end.
+    STOPPED.set(true);
     drop(own);
     result
 }
 
-async fn heartbeat(ring: Ring) {
-    loop {
-        glommio::timer::sleep(HEARTBEAT).await;
-        ring.turn();
+thread_local! {
+    /// Polls and drops of tasks on this shard.
+    static POLLS: Cell<u64> = const { Cell::new(0) };
+    static STOPPED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Counts the polls of `future`, and its drop, which may make others ready. Once the shard has stopped it is not polled any more.
+async fn counted<T>(future: impl Future<Output = T>, _drop: CountsDrop) -> T {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|cx| {
+        count_poll();
+        if STOPPED.get() {
+            return Poll::Pending;
+        }
+        future.as_mut().poll(cx)
+    })
+    .await
+}
+
+struct CountsDrop;
+
+impl Drop for CountsDrop {
+    fn drop(&mut self) {
+        count_poll();
     }
+}
+
+fn count_poll() {
+    POLLS.set(POLLS.get() + 1);
 }
 
 impl<T> ShardHandle<T> {
@@ -170,6 +186,10 @@ impl<T> ShardHandle<T> {
 
 /// Puts a task behind those that are ready; it does not run before the caller awaits.
 pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> Task<T> {
+    spawn_uncounted(counted(future, CountsDrop))
+}
+
+fn spawn_uncounted<T: 'static>(future: impl Future<Output = T> + 'static) -> Task<T> {
     let queue = glommio::executor().current_task_queue();
     let task = glommio::spawn_local_into(future, queue).expect("the current queue exists");
     Task(task)
@@ -221,7 +241,6 @@ thread_local! {
 
 /// Lets the tasks that are ready, and those whose operations have completed, go first.
 pub async fn yield_now() {
-    Ring::current().turn();
     futures_lite::future::yield_now().await;
     TURN_BEGAN.set(clock::mono());
 }

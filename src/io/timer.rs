@@ -204,7 +204,6 @@ mod tests {
             });
             let start = clock::mono();
             sleep(Duration::from_millis(10)).await;
-            // The heartbeat comes on a shard that is idle only: nothing else wakes this.
             assert!(clock::mono() >= start.plus_ms(10));
             busy.cancel().await;
         });

@@ -1,8 +1,8 @@
 //! The companion io_uring of a shard: polls, file reads and writes, everything glommio has no call for.
 //! One per shard, made by `executor::run_shard`, reached by `Ring::current()`; `!Send`.
 //! Always: what an operation reads or writes is owned by its slot until the kernel is done with it, also when the
-//! future is dropped; no operation is lost when the queue is full; all that is started in one turn is submitted by one
-//! system call.
+//! future is dropped; no operation is lost when the queue is full; all that is started in one round of the tasks is submitted
+//! by one system call, which is also where an idle shard sleeps.
 //! Which operations there are is in `ops`; what they mean for a file or a socket is said there.
 
 mod ops;
@@ -13,15 +13,13 @@ pub use slots::Memory;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, types};
 
-use super::sys;
 use slots::Slots;
 
 /// A handle on the companion ring of this shard.
@@ -35,10 +33,7 @@ struct RingState {
     backlog: RefCell<VecDeque<Entry>>,
     /// Completions on their way from the queue to their slots; kept to reuse its memory.
     reaped: RefCell<Vec<(u64, i32)>>,
-    submitter: RefCell<Option<Waker>>,
-    submit_wanted: Cell<bool>,
     closed: Cell<bool>,
-    eventfd: OwnedFd,
     counters: Cell<RingCounters>,
 }
 
@@ -46,8 +41,11 @@ struct RingState {
 #[derive(Clone, Copy, Default, Debug)]
 pub struct RingCounters {
     pub started: u64,
+    /// System calls to submit, without those that also sleep.
     pub submits: u64,
     pub completed: u64,
+    /// System calls to sleep, which also submit.
+    pub sleeps: u64,
     /// Operations that found the queue full (and waited for their turn).
     pub queue_full: u64,
 }
@@ -57,6 +55,9 @@ pub const RING_DEPTH: u32 = 1024;
 
 /// `user_data` of an operation nobody waits for.
 const IGNORED: u64 = u64::MAX;
+
+/// An idle shard looks around this often all the same, so that no wake that was lost, however, stops it.
+const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// How long the end of a shard waits for operations the kernel still works on.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -77,18 +78,12 @@ impl Ring {
 
     /// Makes the ring; it must stay on this thread.
     pub(super) fn new(depth: u32) -> io::Result<Ring> {
-        let uring = build(depth)?;
-        let eventfd = sys::eventfd()?;
-        uring.submitter().register_eventfd(eventfd.as_raw_fd())?;
         Ok(Ring(Rc::new(RingState {
-            uring: RefCell::new(uring),
+            uring: RefCell::new(build(depth)?),
             slots: RefCell::new(Slots::default()),
             backlog: RefCell::new(VecDeque::new()),
             reaped: RefCell::new(Vec::new()),
-            submitter: RefCell::new(None),
-            submit_wanted: Cell::new(false),
             closed: Cell::new(false),
-            eventfd,
             counters: Cell::new(RingCounters::default()),
         })))
     }
@@ -96,11 +91,6 @@ impl Ring {
     /// Makes this ring the one that `current` gives on this thread.
     pub(super) fn install(&self) {
         CURRENT.with(|current| *current.borrow_mut() = Some(self.clone()));
-    }
-
-    /// A copy of the eventfd that is written at every completion.
-    pub(super) fn completion_eventfd(&self) -> io::Result<RawFd> {
-        Ok(self.0.eventfd.try_clone()?.into_raw_fd())
     }
 
     pub fn counters(&self) -> RingCounters {
@@ -112,20 +102,47 @@ impl Ring {
         self.0.slots.borrow().in_flight()
     }
 
-    /// Runs for the life of the shard: submits what the turn has gathered, then takes what has completed.
-    pub(super) async fn submit_loop(self) {
+    /// Runs for the life of the shard, once in every round of its tasks: submits what the round has started and takes what has
+    /// completed. `turns` counts the turns of all other tasks: when none had one for two rounds, none is ready, and it sleeps in the
+    /// kernel until something completes. Whatever wakes a shard is an operation of this ring.
+    ///
+    /// glommio's own sleep would do as well, but takes about ten system calls where this takes one; and glommio 0.9 may fall asleep
+    /// with tasks ready to run, when its preempt timer fires before the first of them has run.
+    pub(super) async fn drive(self, turns: impl Fn() -> u64) {
+        let mut seen = 0;
+        let mut quiet_rounds = 0;
         std::future::poll_fn(|cx| {
-            if self.0.submit_wanted.replace(false) {
+            let now = turns();
+            quiet_rounds = if now == seen { quiet_rounds + 1 } else { 0 };
+            seen = now;
+            if quiet_rounds >= 2 {
+                quiet_rounds = 0;
+                self.sleep();
+            } else if self.0.has_work() {
                 self.submit();
             }
-            let mut submitter = self.0.submitter.borrow_mut();
-            match &mut *submitter {
-                Some(waker) => waker.clone_from(cx.waker()),
-                None => *submitter = Some(cx.waker().clone()),
-            }
+            self.reap();
+            cx.waker().wake_by_ref();
             Poll::<()>::Pending
         })
         .await;
+    }
+
+    /// Submits what is queued and waits for a completion, in one system call.
+    fn sleep(&self) {
+        let state = &*self.0;
+        if state.fill_from_backlog() {
+            self.submit();
+            return;
+        }
+        state.count(|counters| counters.sleeps += 1);
+        let longest = types::Timespec::from(SLEEP_MAX);
+        let args = types::SubmitArgs::new().timespec(&longest);
+        let result = state.uring.borrow().submitter().submit_with_args(1, &args);
+        match result.map_err(|error| error.raw_os_error()) {
+            Ok(_) | Err(Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
+            Err(error) => panic!("io_uring_enter refused the ring of this shard: {error:?}"),
+        }
     }
 
     /// Queues one entry for the next submit. `entry` carries its `user_data` already.
@@ -140,11 +157,7 @@ impl Ring {
             state.count(|counters| counters.queue_full += 1);
             state.backlog.borrow_mut().push_back(entry);
             self.submit();
-        }
-        if !state.submit_wanted.replace(true)
-            && let Some(waker) = &*state.submitter.borrow()
-        {
-            waker.wake_by_ref();
+            self.reap();
         }
     }
 
@@ -157,52 +170,28 @@ impl Ring {
             let result = state.uring.borrow().submit();
             match result {
                 Ok(_) if left => {}
-                Ok(_) => break,
+                Ok(_) => return,
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => {}
-                    // The kernel is out of room for completions or of memory: take completions, try again next turn.
-                    Some(libc::EBUSY | libc::EAGAIN) => {
-                        state.submit_wanted.set(true);
-                        if let Some(waker) = &*state.submitter.borrow() {
-                            waker.wake_by_ref();
-                        }
-                        break;
-                    }
+                    // The kernel is out of room for completions or of memory: take completions, try again next round.
+                    Some(libc::EBUSY | libc::EAGAIN) => return,
                     _ => panic!("io_uring_enter refused the ring of this shard: {error}"),
                 },
             }
         }
-        self.reap();
-    }
-
-    /// Takes what has completed, between two tasks of a busy shard.
-    pub(super) fn turn(&self) {
-        // Completions that wait for a system call of this thread.
-        if self.0.uring.borrow_mut().submission().taskrun() {
-            self.submit();
-        } else {
-            self.reap();
-        }
     }
 
     /// Takes all completions and wakes who waits for them; returns how many there were.
-    pub(super) fn reap(&self) -> usize {
+    fn reap(&self) -> usize {
         let state = &*self.0;
         let mut reaped = std::mem::take(&mut *state.reaped.borrow_mut());
-        {
-            let mut uring = state.uring.borrow_mut();
-            reaped.extend(
-                uring
-                    .completion()
-                    .map(|entry| (entry.user_data(), entry.result())),
-            );
-            if uring.submission().cq_overflow() {
-                state.submit_wanted.set(true);
-                if let Some(waker) = &*state.submitter.borrow() {
-                    waker.wake_by_ref();
-                }
-            }
-        }
+        reaped.extend(
+            state
+                .uring
+                .borrow_mut()
+                .completion()
+                .map(|entry| (entry.user_data(), entry.result())),
+        );
         let count = reaped.len();
         state.count(|counters| counters.completed += count as u64);
         for (user_data, result) in reaped.drain(..) {
@@ -227,13 +216,7 @@ impl Ring {
         state.closed.set(true);
         self.submit();
         while self.in_flight() > 0 && Instant::now() < deadline {
-            let wait = types::Timespec::new().nsec(50_000_000);
-            let args = types::SubmitArgs::new().timespec(&wait);
-            let result = state.uring.borrow().submitter().submit_with_args(1, &args);
-            match result.map_err(|error| error.raw_os_error()) {
-                Ok(_) | Err(Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
-                Err(_) => break,
-            }
+            self.sleep();
             self.reap();
         }
         let left = self.in_flight();
@@ -246,6 +229,16 @@ impl Ring {
 }
 
 impl RingState {
+    /// There is something to submit, or a completion that waits for a system call of this thread.
+    fn has_work(&self) -> bool {
+        let mut uring = self.uring.borrow_mut();
+        let queue = uring.submission();
+        !queue.is_empty()
+            || queue.taskrun()
+            || queue.cq_overflow()
+            || !self.backlog.borrow().is_empty()
+    }
+
     /// False if the submission queue is full.
     fn try_push(&self, entry: &Entry) -> bool {
         let mut uring = self.uring.borrow_mut();
@@ -273,15 +266,17 @@ impl RingState {
     }
 }
 
-/// With the flags that save interrupts where the kernel has them (6.0), plain where it has not.
+/// Completions are worked off when the shard asks for them, where the kernel can do that (6.1): no interrupts, no signals.
 fn build(depth: u32) -> io::Result<IoUring> {
-    IoUring::builder()
+    let mut newest = IoUring::builder();
+    newest
         .dontfork()
         .setup_cqsize(depth * 4)
         .setup_submit_all()
-        .setup_coop_taskrun()
-        .setup_taskrun_flag()
         .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_taskrun_flag();
+    newest
         .build(depth)
         .or_else(|error| match error.raw_os_error() {
             Some(libc::EINVAL) => IoUring::builder()
@@ -290,21 +285,6 @@ fn build(depth: u32) -> io::Result<IoUring> {
                 .build(depth),
             _ => Err(error),
         })
-}
-
-/// Reads the completion eventfd through glommio and takes completions each time it was written: this is what ends the sleep of an
-/// idle shard. `fd` is a copy of the eventfd that becomes ours.
-pub(super) async fn reap_loop(ring: Ring, fd: RawFd) -> io::Result<()> {
-    // SAFETY: `fd` is a descriptor of our own that nothing else closes; `BufferedFile` becomes its owner.
-    // Every test that awaits an operation runs it.
-    let eventfd = unsafe { glommio::io::BufferedFile::from_raw_fd(fd) };
-    loop {
-        eventfd
-            .read_at(0, 8)
-            .await
-            .map_err(|error| io::Error::other(error.to_string()))?;
-        ring.reap();
-    }
 }
 
 #[cfg(test)]
