@@ -5,7 +5,7 @@
 //! Scanning, and verifying what an index said, is the caller's (`record::scan`).
 
 use super::Log;
-use super::segment::FileState;
+use super::segment::{FileState, Segment};
 use crate::base::{ErrorCode, Offset, Timestamp};
 
 /// Where to look, and up to where.
@@ -17,6 +17,9 @@ pub struct Location {
     pub position: u64,
     /// The batch at `position` begins exactly with the offset asked for (or it is the end).
     pub exact: bool,
+    /// The position is an index's word for where the batch with this last offset starts. Look whether it does: if not,
+    /// `distrust_index` and look from 0 on.
+    pub indexed: Option<Offset>,
     /// End of what may be read in this segment: a batch boundary.
     pub limit: u64,
 }
@@ -92,6 +95,7 @@ impl Log {
                 segment,
                 position: limit,
                 exact: true,
+                indexed: None,
                 limit,
             });
         }
@@ -102,17 +106,16 @@ impl Log {
         } else {
             self.boundaries.find(offset, segment.base)
         };
-        let position = known.unwrap_or_else(|| {
-            segment
-                .offset_index
-                .lookup(segment.relative(offset))
-                .map_or(0, |entry| u64::from(entry.position))
-        });
-        Ok(Location {
-            segment: segment.base,
-            position,
-            exact: known.is_some(),
-            limit: self.limit(at),
+        let limit = self.limit(at);
+        Ok(match known {
+            Some(position) => Location {
+                segment: segment.base,
+                position,
+                exact: true,
+                indexed: None,
+                limit,
+            },
+            None => segment.indexed(segment.relative(offset), limit),
         })
     }
 
@@ -125,6 +128,7 @@ impl Log {
             segment: next.base,
             position: 0,
             exact: true,
+            indexed: None,
             limit,
         })
     }
@@ -154,17 +158,7 @@ impl Log {
         } else {
             0
         };
-        let position = segment
-            .offset_index
-            .lookup(before.max(start))
-            .map_or(0, |entry| u64::from(entry.position));
-        let limit = self.limit(at);
-        Some(Location {
-            segment: segment.base,
-            position: position.min(limit),
-            exact: false,
-            limit,
-        })
+        Some(segment.indexed(before.max(start), self.limit(at)))
     }
 
     /// Where the record with the greatest timestamp is (ListOffsets -3); `None` if no record has a timestamp.
@@ -182,18 +176,9 @@ impl Log {
             return None;
         }
         let segment = &self.segments[at];
-        let position = segment
-            .offset_index
-            .lookup(segment.relative(max.offset))
-            .map_or(0, |entry| u64::from(entry.position));
         Some(MaxTimestampAt {
             timestamp: max.timestamp,
-            location: Location {
-                segment: segment.base,
-                position,
-                exact: false,
-                limit: self.limit(at),
-            },
+            location: segment.indexed(segment.relative(max.offset), self.limit(at)),
         })
     }
 
@@ -244,6 +229,23 @@ impl Log {
             std::cmp::Ordering::Less => segment.size,
             std::cmp::Ordering::Equal => self.writer.durable_position(),
             std::cmp::Ordering::Greater => 0,
+        }
+    }
+}
+
+impl Segment {
+    /// Where the index says to look for the batch that holds the record at `relative`.
+    fn indexed(&self, relative: u32, limit: u64) -> Location {
+        let entry = self
+            .offset_index
+            .lookup(relative)
+            .filter(|entry| u64::from(entry.position) < limit);
+        Location {
+            segment: self.base,
+            position: entry.map_or(0, |entry| u64::from(entry.position)),
+            exact: false,
+            indexed: entry.map(|entry| self.base.plus(i64::from(entry.relative))),
+            limit,
         }
     }
 }

@@ -315,6 +315,42 @@ fn a_damaged_index_costs_time_and_nothing_else() {
 }
 
 #[test]
+fn a_wrong_index_entry_of_a_trusted_segment_is_noticed_by_the_reader_and_forgotten() {
+    let config = LogConfig {
+        index_interval_bytes: 100,
+        ..LogConfig::default()
+    };
+    let mut world = World::new(config);
+    for _ in 0..400 {
+        world.pass(10);
+        world.append(1, 900, 5);
+    }
+    world.settle();
+    world.log.roll(now(0));
+    world.append(1, 1, 1);
+    world.settle();
+    world.disk.checkpoint = Some(world.log.checkpoint(PARTITION));
+    let mut disk = world.disk.clone();
+    let index = &mut disk.indexes.get_mut(&0).unwrap().0;
+    assert!(index.len() > 16, "kept every 64 KiB");
+    index[8 + 7] ^= 1;
+    let (mut log, _) = recover(&disk, input(&disk, config)).unwrap();
+    let asked = Offset(150);
+    let location = log.locate(asked).unwrap();
+    let file = &disk.files[&0];
+    let there = BatchHeader::read(&file[location.position as usize..]).unwrap();
+    let said = location.indexed.expect("from the index");
+    assert_ne!(
+        Some(there.base_offset.0),
+        Some(said.0),
+        "no such batch there"
+    );
+    log.distrust_index(Offset(0));
+    let again = log.locate(asked).unwrap();
+    assert_eq!((again.position, again.indexed), (0, None));
+}
+
+#[test]
 fn after_a_clean_stop_little_is_read_and_the_last_group_is_checked() {
     let config = LogConfig::default();
     let mut world = World::new(config);

@@ -15,7 +15,7 @@ use crate::io::arena::Pinned;
 use crate::io::{clock, executor};
 use crate::log::Location;
 use crate::partition::FetchAsk as PlanAsk;
-use crate::record::{BatchHeader, HEADER_BYTES};
+use crate::record::{BatchHeader, HEADER_BYTES, MAGIC};
 
 /// What is asked of one partition.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +157,7 @@ impl Shard {
         location: Location,
         offset: Offset,
     ) -> Result<Option<(u64, BatchHeader)>, ErrorCode> {
-        let mut position = location.position;
+        let mut position = self.first_position(cell, &location).await?;
         while position < location.limit {
             let header = self.header_at(cell, &location, position).await?;
             if header.last_offset() >= offset {
@@ -167,6 +167,29 @@ impl Shard {
             executor::yield_if_needed().await;
         }
         Ok(None)
+    }
+
+    /// Where to begin to look: what an index says is believed only if the batch it speaks of is there.
+    pub(super) async fn first_position(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        location: &Location,
+    ) -> Result<u64, ErrorCode> {
+        let Some(last) = location.indexed else {
+            return Ok(location.position);
+        };
+        match self.header_at(cell, location, location.position).await {
+            Ok(header) if header.last_offset() == last => Ok(location.position),
+            Ok(_) | Err(ErrorCode::CorruptMessage) => {
+                tracing::warn!(
+                    partition = %cell.name(),
+                    "the index of segment {} is damaged; it is not used any more", location.segment
+                );
+                cell.partition.borrow_mut().distrust_index(location.segment);
+                Ok(0)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The batch header at a position where one is.
@@ -181,7 +204,17 @@ impl Shard {
             .await?;
         let header = BatchHeader::read(whole.bytes()).ok_or(ErrorCode::CorruptMessage)?;
         let size = header.size_in_bytes();
-        if size < HEADER_BYTES || position + size as u64 > location.limit {
+        let last = header
+            .base_offset
+            .0
+            .checked_add(header.last_offset_delta.into());
+        if size < HEADER_BYTES
+            || header.magic != MAGIC
+            || header.last_offset_delta < 0
+            || header.base_offset < location.segment
+            || last.is_none_or(|last| last == i64::MAX)
+            || position + size as u64 > location.limit
+        {
             tracing::error!(
                 partition = %cell.name(),
                 "no batch at byte {position} of segment {}: the segment is damaged", location.segment

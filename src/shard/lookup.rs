@@ -86,7 +86,7 @@ impl Shard {
             else {
                 return Ok(ListedOffset::NOTHING);
             };
-            let mut position = location.position;
+            let mut position = self.first_position(cell, &location).await?;
             while position < location.limit {
                 let header = self.header_at(cell, &location, position).await?;
                 if header.max_timestamp >= timestamp && header.last_offset() >= from {

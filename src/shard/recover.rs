@@ -142,6 +142,13 @@ impl Shard {
             recovery.on_bytes(&bytes, now)?;
             executor::yield_if_needed().await;
         }
+        let report = recovery.report();
+        if let Some((segment, position, why)) = report.torn {
+            tracing::warn!(
+                directory = %found.directory.display(),
+                "segment {segment} ends at byte {position}: {why}; what follows was never acknowledged and is cut"
+            );
+        }
         Ok(recovery.finish(now)?)
     }
 
