@@ -277,6 +277,10 @@ impl Recovery {
                     self.want = (self.want * 2).min(CHUNK_BYTES).max(bytes as u64);
                     return Ok(());
                 }
+                // Whole and in its place, but of an epoch that nobody knows: not to be believed, and not to be cut either.
+                Verified::Batch { header, .. } if header.leader_epoch > self.leader_epoch_max => {
+                    return self.damaged("a leader epoch is from the future");
+                }
                 Verified::Batch { header, size } => match self.misfit(&header) {
                     None if self.stage == Stage::Scan => {
                         self.accept(&header, replay)?;
@@ -414,9 +418,6 @@ impl Recovery {
         if header.leader_epoch < floor {
             return Some("a leader epoch goes back");
         }
-        if header.leader_epoch > self.leader_epoch_max {
-            return Some("a leader epoch is from the future");
-        }
         match self.expected {
             Expected::Last(last)
                 if self.stage == Stage::Scan
@@ -536,7 +537,7 @@ impl Recovery {
 
     fn damaged<T>(&self, why: &str) -> Result<T, Refusal> {
         refuse(format!(
-            "segment {} is damaged at byte {}, where data was durable: {why}",
+            "segment {} is damaged at byte {}: {why}",
             self.candidates[self.at].base, self.position
         ))
     }

@@ -121,6 +121,12 @@ fn a_flip_of_any_byte_behind_the_proof_only_costs_what_was_not_acknowledged() {
     for at in durable as usize..bytes.len() {
         let mut file = bytes.clone();
         file[at] ^= 0x04;
+        // A valid batch of an epoch that is not known yet: refused rather than cut.
+        if (durable as usize + 12..durable as usize + 16).contains(&at) {
+            let found = disk([(0, file)], entry(0, durable, offset, (0, 0)));
+            assert!(refusal(&found).contains("from the future"));
+            continue;
+        }
         let log = run(&disk([(0, file)], entry(0, durable, offset, (0, 0)))).unwrap();
         assert_eq!(log.chain().durable(), Offset(offset), "byte {at}");
     }

@@ -268,7 +268,13 @@ impl Log {
         if to <= from {
             return None;
         }
-        if to > segment.allocated {
+        // What is there is enough if it is worth a write. More comes with room to spare: the end moves on meanwhile.
+        let there = segment.allocated.min(to);
+        if there < to && there < from + ZERO_AHEAD_BYTES / 2 {
+            let to = (to + ZERO_AHEAD_BYTES).min(limit);
+            if to <= segment.allocated {
+                return None;
+            }
             writer.preallocating = Some(to);
             return Some(IoOp::Preallocate {
                 segment: segment.base,
@@ -276,6 +282,7 @@ impl Log {
                 to,
             });
         }
+        let to = there;
         writer.zeroing = Some((from, to));
         Some(IoOp::ZeroAhead {
             segment: segment.base,
