@@ -33,8 +33,8 @@ public final class SealedSegment {
         if (created.at("/topics/0/errorCode").asInt(-1) != 0) return List.of("creating the topic: " + created);
         side.ready(topic, 1);
         List<String> batches = new ArrayList<>(), records = new ArrayList<>();
-        Path folder = folder(Path.of(options.get("data")), topic);
-        for (int i = 0; segments(folder).size() < 2 && i < 600; i++) {
+        Path folder = null; // it is there with the first record at the latest
+        for (int i = 0; i < 600 && (folder == null || segments(folder).size() < 2); i++) {
             String codec = CODECS[i % CODECS.length];
             boolean idempotent = i % 2 == 1;
             int first = i * PER_BATCH;
@@ -43,6 +43,7 @@ public final class SealedSegment {
             ObjectNode request = (ObjectNode) Api.JSON.readTree("{acks:-1,timeoutMs:5000,topicData:[{name:'" + topic + "',partitionData:[{index:0,records:'" + batch + "'}]}]}");
             JsonNode answer = side.ask("Produce", 12, request);
             if (answer.at("/responses/0/partitionResponses/0/baseOffset").asInt(-1) != first) return List.of("producing: " + answer);
+            if (folder == null) folder = folder(Path.of(options.get("data")), topic);
             batches.add(first + " " + (first + PER_BATCH - 1) + " " + codec + " " + (idempotent ? 9000 + i : -1));
             for (int r = 0; r < PER_BATCH; r++) {
                 String headers = IntStream.range(0, i % 3).mapToObj(h -> "h" + h).collect(Collectors.joining(","));
