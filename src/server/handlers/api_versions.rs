@@ -22,6 +22,9 @@ pub fn handle(shard: &Rc<Shard>, header: RequestHeader, request: ApiVersionsRequ
             && is_software_name(&request.client_software_version))
     {
         response.error_code = ErrorCode::InvalidRequest.code();
+    } else if version >= 5 && request.cluster_id.is_some() != (request.node_id != NO_NODE) {
+        // A client says both where it means to be, or nothing.
+        response.error_code = ErrorCode::InvalidRequest.code();
     } else if version >= 5 && is_elsewhere(shard, &request) {
         response.error_code = ErrorCode::RebootstrapRequired.code();
     } else {
@@ -51,7 +54,7 @@ fn is_elsewhere(shard: &Shard, request: &ApiVersionsRequest) -> bool {
         .cluster_id
         .as_ref()
         .is_some_and(|id| id != image.cluster_id());
-    other_cluster || (request.node_id >= 0 && NodeId(request.node_id) != shard.node)
+    other_cluster || (request.node_id != NO_NODE && NodeId(request.node_id) != shard.node)
 }
 
 /// `ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN`: `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`.
@@ -65,6 +68,8 @@ fn is_software_name(text: &Str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
 }
 
+/// The node id of a client that names no node.
+const NO_NODE: i32 = -1;
 /// The oldest `metadata.version` of Kafka 4 (3.3-IV3).
 const METADATA_VERSION_MIN: i16 = 7;
 

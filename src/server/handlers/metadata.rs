@@ -130,7 +130,8 @@ fn one(
         topic_id: wanted.topic_id,
         ..Default::default()
     };
-    let Some(name) = wanted.name.as_ref() else {
+    let named = wanted.name.as_ref().filter(|_| wanted.topic_id.is_zero());
+    let Some(name) = named else {
         return match image.topic_by_id(wanted.topic_id) {
             Some(topic) => describe(topic),
             None => failed(ErrorCode::UnknownTopicId, None),
@@ -185,7 +186,7 @@ pub fn describe_cluster(
     let image = shard.image();
     let mut response = DescribeClusterResponse {
         cluster_id: image.cluster_id().clone(),
-        endpoint_type: request.endpoint_type,
+        endpoint_type: ENDPOINT_BROKERS,
         ..Default::default()
     };
     if request.endpoint_type == ENDPOINT_BROKERS {
@@ -246,10 +247,25 @@ pub fn describe_topic_partitions(
     };
     let most = usize::try_from(shard.broker_config().described_partitions_max).unwrap_or(1);
     let mut left = usize::try_from(request.response_partition_limit)
-        .unwrap_or(most)
+        .unwrap_or(1)
         .clamp(1, most);
     let cursor = request.cursor.as_ref();
     let mut response = DescribeTopicPartitionsResponse::default();
+    if cursor.is_some_and(|cursor| is_astray(cursor, &request, &names)) {
+        let topics = request.topics.into_iter();
+        response.topics = topics
+            .map(|topic| DescribeTopicPartitionsResponseTopic {
+                error_code: ErrorCode::InvalidRequest.code(),
+                name: Some(topic.name),
+                ..Default::default()
+            })
+            .collect();
+        return Outcome::of::<DescribeTopicPartitionsRequest>(
+            header.correlation_id,
+            &response,
+            version,
+        );
+    }
     for name in names {
         let first = match cursor {
             Some(cursor) if name < cursor.topic_name => continue,
@@ -281,6 +297,16 @@ pub fn describe_topic_partitions(
     Outcome::of::<DescribeTopicPartitionsRequest>(header.correlation_id, &response, version)
 }
 
+/// A cursor that no answer to such a request can have given.
+fn is_astray(
+    cursor: &Cursor,
+    request: &DescribeTopicPartitionsRequest,
+    names: &BTreeSet<Str>,
+) -> bool {
+    let elsewhere = !request.topics.is_empty() && !names.contains(&cursor.topic_name);
+    cursor.partition_index < 0 || elsewhere
+}
+
 fn unknown_topic(name: Str) -> DescribeTopicPartitionsResponseTopic {
     let error = match topic_name::check(&name) {
         Ok(()) => ErrorCode::UnknownTopicOrPartition,
@@ -290,6 +316,7 @@ fn unknown_topic(name: Str) -> DescribeTopicPartitionsResponseTopic {
         error_code: error.code(),
         is_internal: topic_name::is_internal(&name),
         name: Some(name),
+        topic_authorized_operations: TOPIC_OPERATIONS,
         ..Default::default()
     }
 }

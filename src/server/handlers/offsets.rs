@@ -9,7 +9,7 @@ use std::rc::Rc;
 use crate::base::{
     ErrorCode, LeaderEpoch, Offset, PartitionIndex, ShardId, Timestamp, TopicPartition,
 };
-use crate::metadata::Image;
+use crate::metadata::{Image, topic_name};
 use crate::server::outcome::Outcome;
 use crate::shard::{ListedOffset, LogDir, OffsetAsk, Shard};
 use crate::wire::RequestHeader;
@@ -195,6 +195,7 @@ pub async fn delete_records(
         for partition in &topic.partitions {
             let before = Offset(partition.offset);
             let found = match locate(shard, &image, &topic.name, partition.partition_index) {
+                _ if topic_name::is_internal(&topic.name) => Err(ErrorCode::InvalidTopicException),
                 Err(error) => Err(error),
                 Ok((owner, id)) => {
                     let answer = shard.at(owner, move |shard| async move {
