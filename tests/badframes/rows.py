@@ -184,7 +184,7 @@ def still_open(held, seconds):
     return len(held)
 
 
-@row("5-7", "100 MiB claimed by many, headers cut and then silence, a byte a second", rss_growth_max=(MANY * 16 << 10) + (64 << 20))
+@row("5-7", "100 MiB claimed by many, headers cut and then silence, a byte a second", memory_growth_max=(MANY * 16 << 10) + (64 << 20))
 def unfinished(r):
     held = claims(r)
     claimed = len(held)

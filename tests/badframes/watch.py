@@ -11,9 +11,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import records  # noqa: E402
 import wire  # noqa: E402
 
-RSS_GROWTH_MAX = 64 << 20
+MEMORY_GROWTH_MAX = 64 << 20
 DESCRIPTORS_BACK_SECONDS = 15
-SPEED_RATIO_MIN = 0.5
+# The longest that one round of the good client may take. Its speed is printed and not judged: what a test machine's cores have left for it
+# says nothing about the broker.
+ROUND_SECONDS_MAX = 5.0
 CALM_SECONDS = 1.0
 # Less than this says nothing about speed: bad input is given again and again until it has lasted so long.
 ROW_SECONDS_MIN = 1.0
@@ -28,13 +30,14 @@ def produce(connection, topic, partition, batch, acks=-1, timeout_ms=10_000):
     return answer.number("h"), answer.number("q")
 
 
-def good_client(bootstrap, topic, done, stop):
-    """Produces a batch and reads it back, over and over; `done` counts."""
+def good_client(bootstrap, topic, done, longest, stop):
+    """Produces a batch and reads it back, over and over; `done` counts, `longest` is the longest round's seconds."""
     batch = records.batch([b"good" * 64] * 4)
     with wire.Connection(*wire.address(bootstrap), timeout=60) as seed:
         nodes, leaders = seed.metadata(topic)
     with wire.Connection(*nodes[leaders[0]], timeout=60) as connection:
         while not stop.is_set():
+            start = time.monotonic()
             code, base = produce(connection, topic, 0, batch)
             wire.expect_no_error(code, "produce of the good client")
             high, found = connection.fetch(topic, 0, base)
@@ -42,6 +45,7 @@ def good_client(bootstrap, topic, done, stop):
                 raise wire.WireError(f"the good client produced at {base} and read {found[:1]}, high watermark {high}")
             with done.get_lock():
                 done.value += 1
+                longest.value = max(longest.value, time.monotonic() - start)
 
 
 class Process:
@@ -57,9 +61,10 @@ class Process:
         except FileNotFoundError:
             return False
 
-    def rss(self):
+    def memory(self):
+        """Without the arena, which has a size of its own and is filled by the good client too."""
         for line in self.folder.joinpath("status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith("RssAnon:"):
                 return int(line.split()[1]) * 1024
         return 0
 
@@ -79,8 +84,9 @@ class Watch:
         self.instance, self.victim, self.good = instance, victim, good
         self.process = Process(instance.process.pid, instance.data)
         self.done = multiprocessing.Value("q", 0)
+        self.longest = multiprocessing.Value("d", 0.0, lock=False)
         self.stop = multiprocessing.Event()
-        arguments = (instance.bootstrap, good, self.done, self.stop)
+        arguments = (instance.bootstrap, good, self.done, self.longest, self.stop)
         self.client = multiprocessing.Process(target=good_client, args=arguments, daemon=True)
 
     def __enter__(self):
@@ -115,16 +121,16 @@ class Watch:
                     offset = found[-1].last + 1
         return digest.hexdigest()
 
-    def row(self, attack, rss_growth_max=RSS_GROWTH_MAX):
+    def row(self, attack, memory_growth_max=MEMORY_GROWTH_MAX):
         """Runs `attack` until it has lasted long enough; ({case: failure or None}, ratio of the speed, list of broken rules)."""
         digest, descriptors = self.digest(), self.process.descriptors()
-        calm, rss = self.speed(CALM_SECONDS), self.process.rss()
-        peak, results = rss, {}
-        before, start = self.done.value, time.monotonic()
+        calm, memory = self.speed(CALM_SECONDS), self.process.memory()
+        peak, results = memory, {}
+        before, start, self.longest.value = self.done.value, time.monotonic(), 0.0
         while True:
             for name, failure in attack():
                 results[name] = results.get(name) or failure
-                peak = max(peak, self.process.rss() if self.process.alive() else 0)
+                peak = max(peak, self.process.memory() if self.process.alive() else 0)
             if time.monotonic() - start >= ROW_SECONDS_MIN or not self.process.alive():
                 break
         ratio = (self.done.value - before) / (time.monotonic() - start) / max(calm, 1)
@@ -133,12 +139,12 @@ class Watch:
             return results, ratio, [f"the broker is gone\n{self.instance.log_tail()}"]
         if "panicked" in self.instance.log.read_text(errors="replace"):
             broken.append("the broker's log says 'panicked'")
-        if peak - rss > rss_growth_max:
-            broken.append(f"memory grew by {(peak - rss) >> 20} MiB")
+        if peak - memory > memory_growth_max:
+            broken.append(f"memory grew by {(peak - memory) >> 20} MiB")
         if not self.client.is_alive():
             return results, ratio, [*broken, "the good client had an error"]
-        if ratio < SPEED_RATIO_MIN:
-            broken.append(f"slow: the good client went at {ratio:.2f} of its speed")
+        if self.longest.value > ROUND_SECONDS_MAX or self.done.value == before:
+            broken.append(f"the good client had to wait {self.longest.value:.1f} s")
         deadline = time.monotonic() + DESCRIPTORS_BACK_SECONDS
         while self.process.descriptors() > descriptors and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -22,6 +22,7 @@ IN_FLIGHT = 5
 RECORDS_IN_A_BATCH = 12
 VALUE_BYTES = 1500
 FETCH_BYTES = 1 << 20
+NEVER = float("inf")
 FILL = bytes(range(32, 127)) * 20
 
 
@@ -64,12 +65,18 @@ def until(attempt):
 
 
 class Journal:
-    """Promises, on disk before they count. Thread-safe."""
+    """Promises, on disk before they count. Thread-safe.
+
+    A real power cut stops everything at once, the ioctl does not: while it runs, a sync that finds its file's log items already thrown away
+    succeeds. An answer noted after the ioctl began is therefore no answer.
+    """
 
     def __init__(self, path):
         self.file = open(path, "ab", buffering=0)
         self.lock = threading.Lock()
         self.records = defaultdict(dict)  # partition -> offset -> name
+        self.since = defaultdict(dict)  # partition -> offset -> when it was first promised
+        self.cut_began = NEVER
         self.commits = {}  # (group, partition) -> [acknowledged, tried]
         self.acked = self.read = self.committed = 0
         self.changed = []
@@ -77,9 +84,11 @@ class Journal:
     def note(self, kind, partition, offsets_and_names):
         lines = "".join(f"{kind} {partition} {offset} {name}\n" for offset, name in offsets_and_names)
         with self.lock:
+            now = self.before_the_cut()
             self.file.write(lines.encode())
             for offset, name in offsets_and_names:
                 known = self.records[partition].setdefault(offset, name)
+                self.since[partition].setdefault(offset, now)
                 if known != name:
                     self.changed.append(f"partition {partition} offset {offset} was {known} and is {name} ({kind})")
             if kind == "acked":
@@ -87,12 +96,19 @@ class Journal:
             else:
                 self.read += len(offsets_and_names)
 
+    def before_the_cut(self):
+        now = time.monotonic()
+        if now >= self.cut_began:
+            raise Lost("the power is being cut")
+        return now
+
     def trying(self, group, partition, offset):
         with self.lock:
             self.commits.setdefault((group, partition), [-1, -1])[1] = offset
 
     def note_commit(self, group, partition, offset):
         with self.lock:
+            self.before_the_cut()
             self.file.write(f"committed {group} {partition} {offset}\n".encode())
             self.commits[(group, partition)][0] = offset
             self.committed += 1
