@@ -1,9 +1,10 @@
 //! Files: a segment file that is written by whole blocks, and small files that are read or replaced whole.
 //! A `SegmentFile` is owned by what drives one partition on its shard; all calls go through the shard's ring.
-//! Always: a write that returned is on stable media; an error is final for the caller, nothing is tried again; the same
-//! descriptor is used from the first write to the last sync.
+//! Always: a write that returned is on stable media; an error is final for the caller, nothing is tried again, and after a sync that
+//! failed none succeeds; the same descriptor is used from the first write to the last sync.
 //! What is in the blocks is `image`'s; what an error does to a partition is decided above.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,6 +15,7 @@ use smallvec::SmallVec;
 
 use super::arena::Pinned;
 use super::ring::{Memory, Ring};
+use super::sync::{Permit, Semaphore};
 use super::{blocking, sys};
 use crate::base::limits::BLOCK_BYTES;
 
@@ -45,8 +47,19 @@ pub struct SegmentFile {
     fd: Option<Rc<OwnedFd>>,
     path: Rc<Path>,
     mode: WriteMode,
+    syncs: Rc<Syncs>,
 }
 
+/// Syncs of one open file. The kernel tells a failed write-back to one of them alone: so whose bytes it was must be known, and once
+/// one has failed the others know nothing.
+struct Syncs {
+    /// In buffered mode held from a write to the end of its sync.
+    turn: Semaphore,
+    failed: Cell<bool>,
+}
+
+const SYNC: &str = "sync";
+const SYNC_DIRECTORY: &str = "sync directory";
 const BLOCK: u64 = BLOCK_BYTES;
 /// Zeroes are written in pieces of this size.
 const ZEROES_BYTES: usize = 1 << 20;
@@ -80,6 +93,10 @@ impl SegmentFile {
             fd: Some(Rc::new(fd)),
             path: path.into(),
             mode,
+            syncs: Rc::new(Syncs {
+                turn: Semaphore::new(1),
+                failed: Cell::new(false),
+            }),
         })
     }
 
@@ -115,6 +132,7 @@ impl SegmentFile {
         sources: SmallVec<[Pinned; 2]>,
     ) -> Result<(), StorageError> {
         assert_blocks(position, &sources);
+        let _turn = self.turn().await;
         let ring = Ring::current();
         let mut at = position;
         let mut left = sources;
@@ -134,7 +152,7 @@ impl SegmentFile {
         }
         match self.mode {
             WriteMode::Direct => Ok(()),
-            WriteMode::Buffered => self.sync().await,
+            WriteMode::Buffered => self.sync_in_turn().await,
         }
     }
 
@@ -219,7 +237,32 @@ impl SegmentFile {
 
     /// fdatasync; an error is final.
     pub async fn sync(&self) -> Result<(), StorageError> {
-        sync(self.fd(), false).await.map_err(self.error("sync"))
+        let _turn = self.turn().await;
+        self.sync_in_turn().await
+    }
+
+    /// Past the page cache a write's error is its own; through it, it comes with a sync.
+    async fn turn(&self) -> Option<Permit<'_>> {
+        match self.mode {
+            WriteMode::Direct => None,
+            WriteMode::Buffered => Some(self.syncs.turn.acquire(1).await),
+        }
+    }
+
+    async fn sync_in_turn(&self) -> Result<(), StorageError> {
+        if self.syncs.failed.get() {
+            return Err(StorageError {
+                path: self.path.to_path_buf(),
+                operation: SYNC,
+                errno: libc::EIO,
+                detail: "an earlier sync failed".to_owned(),
+            });
+        }
+        let result = sync(self.fd(), false).await;
+        self.syncs
+            .failed
+            .set(self.syncs.failed.get() | result.is_err());
+        result.map_err(self.error(SYNC))
     }
 
     fn error(&self, operation: &'static str) -> impl FnOnce(io::Error) -> StorageError {
@@ -300,12 +343,21 @@ pub async fn write_file_atomically(path: &Path, bytes: Vec<u8>) -> Result<(), St
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let temporary = PathBuf::from(temporary);
+    match write_new(&temporary, bytes).await {
+        Ok(()) => rename(&temporary, path).await,
+        Err(error) => {
+            // On a full disk what was written of it would be missed.
+            let _ = delete(&temporary).await;
+            Err(error)
+        }
+    }
+}
+
+async fn write_new(path: &Path, mut bytes: Vec<u8>) -> Result<(), StorageError> {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-    let fd = Rc::new(open(&temporary, flags).await?);
-    let path_of_error = &temporary;
-    let error =
-        |operation| move |error: io::Error| StorageError::new(path_of_error, operation, &error);
-    let (mut bytes, mut written) = (bytes, 0);
+    let fd = Rc::new(open(path, flags).await?);
+    let error = |operation| move |error: io::Error| StorageError::new(path, operation, &error);
+    let mut written = 0;
     while written < bytes.len() {
         let op = Ring::current().write_heap(&fd, written as u64, bytes, written);
         let (result, memory) = op.await;
@@ -316,9 +368,8 @@ pub async fn write_file_atomically(path: &Path, bytes: Vec<u8>) -> Result<(), St
         }
         written += count;
     }
-    sync(&fd, false).await.map_err(error("sync"))?;
-    drop(fd);
-    rename(&temporary, path).await
+    // Nothing but this file is lost if it fails: unlike that of a log, this sync may be repeated, with the writes.
+    sync(&fd, false).await.map_err(error("flush"))
 }
 
 /// Renames a file (over another, if there is one) and makes it durable. Both names are in the same directory.
@@ -366,7 +417,7 @@ pub async fn sync_dir(path: &Path) -> Result<(), StorageError> {
     let fd = Rc::new(open(path, libc::O_RDONLY | libc::O_DIRECTORY).await?);
     sync(&fd, true)
         .await
-        .map_err(|error| StorageError::new(path, "sync directory", &error))
+        .map_err(|error| StorageError::new(path, SYNC_DIRECTORY, &error))
 }
 
 /// Makes a directory and those above it that are missing, and makes their names durable; no error if it is there.
@@ -516,9 +567,21 @@ fn heap(memory: Memory) -> Vec<u8> {
 }
 
 impl StorageError {
-    /// The disk is full (or the quota is).
+    /// The disk is full (or the quota is), and nothing that was there before is lost by it: a sync that fails for want of space is as
+    /// final as any.
     pub fn is_no_space(&self) -> bool {
-        matches!(self.errno, libc::ENOSPC | libc::EDQUOT)
+        let synced = matches!(self.operation, SYNC | SYNC_DIRECTORY);
+        matches!(self.errno, libc::ENOSPC | libc::EDQUOT) && !synced
+    }
+
+    /// As if the disk were full: what is left of it is kept for something else.
+    pub fn no_space(path: &Path, operation: &'static str, detail: String) -> StorageError {
+        StorageError {
+            path: path.to_owned(),
+            operation,
+            errno: libc::ENOSPC,
+            detail,
+        }
     }
 
     /// There is no such file.
@@ -526,9 +589,9 @@ impl StorageError {
         self.errno == libc::ENOENT
     }
 
-    /// There is such a file already.
+    /// There is such a file already, or such a directory with something in it.
     pub fn exists(&self) -> bool {
-        self.errno == libc::EEXIST
+        matches!(self.errno, libc::EEXIST | libc::ENOTEMPTY)
     }
 
     pub fn new(path: &Path, operation: &'static str, error: &io::Error) -> StorageError {

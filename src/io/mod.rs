@@ -37,7 +37,7 @@ pub mod socket;
 pub mod sync;
 mod sys;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod timer;
 
 pub use ring::{Ring, RingCounters};

@@ -322,3 +322,48 @@ fn write_outlives_its_task() {
         assert!(std::fs::read(&path).expect("reads") == vec![8; 1 << 20]);
     });
 }
+
+#[test]
+fn no_space_is_final_where_a_sync_finds_it() {
+    let full = io::Error::from_raw_os_error(libc::ENOSPC);
+    let path = Path::new("segment");
+    for operation in ["fallocate", "write", "flush", "open", "rename"] {
+        assert!(StorageError::new(path, operation, &full).is_no_space());
+    }
+    for operation in [SYNC, SYNC_DIRECTORY] {
+        assert!(!StorageError::new(path, operation, &full).is_no_space());
+    }
+}
+
+#[test]
+fn buffered_writes_of_a_file_take_turns_and_none_succeeds_after_a_failed_sync() {
+    on_shard(|| async {
+        let dir = scratch();
+        let file = SegmentFile::create(&dir.path().join("segment"), WriteMode::Buffered)
+            .await
+            .expect("creates");
+        let arena = arena();
+        let extent = arena.allocate(64 << 10).expect("room");
+        let tasks: Vec<_> = (0..8u64)
+            .map(|n| {
+                let (file, source) = (file.clone(), extent.pin(0, 4096));
+                spawn(async move { file.write_blocks(n * 4096, smallvec![source]).await })
+            })
+            .collect();
+        let mut most = 0;
+        for task in tasks {
+            executor::yield_now().await;
+            most = most.max(Ring::current().in_flight());
+            task.await.expect("writes");
+        }
+        // The shard's own wait is in the ring too.
+        assert!(most <= 2, "{most} in flight");
+        // The clone shares what happened: whoever got the error, nobody is told that all is well.
+        file.clone().syncs.failed.set(true);
+        let error = file.sync().await.expect_err("unknown what is on the disk");
+        assert_eq!((error.operation, error.errno), (SYNC, libc::EIO));
+        let source = smallvec![extent.pin(0, 4096)];
+        assert!(file.write_blocks(0, source).await.is_err());
+        assert!(file.preallocate(0, 1 << 20).await.is_err());
+    });
+}
