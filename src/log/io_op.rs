@@ -67,8 +67,8 @@ pub struct Snapshot {
     /// State of the records before this offset; names the file.
     pub offset: Offset,
     pub bytes: Vec<u8>,
-    /// An older snapshot file that is of no use once this one is on the disk.
-    pub replaces: Option<Offset>,
+    /// Older snapshot files, if they are there, that are of no use once this one is on the disk.
+    pub replaces: Vec<Offset>,
 }
 
 /// Names an op when its end is told.
@@ -105,7 +105,7 @@ impl IoOp {
 /// Why an op failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IoFailure {
-    /// ENOSPC or EDQUOT. For `Create` and `Preallocate` nothing was promised yet: the log asks again later.
+    /// ENOSPC or EDQUOT, but not from a sync. But for a `Write` nothing was promised yet: the log asks again later.
     NoSpace(String),
     /// Anything else, with path, operation and errno: final, its outcome on the disk unknown.
     Fault(String),

@@ -25,6 +25,8 @@ mod epochs;
 mod index;
 mod io_op;
 mod log_state;
+#[cfg(test)]
+mod no_space_tests;
 mod partition_metadata;
 mod read;
 mod recovery;

@@ -29,7 +29,7 @@ pub(super) enum DroppedState {
     Spare { since: MonoNs },
     /// `Create { recycle }` is under way. -> gone, or back to Spare if there was no space
     Recycling { since: MonoNs },
-    /// `Delete` is under way. -> gone
+    /// `Delete` is under way. -> gone, or back to Waits if there was no space
     Deleting,
 }
 
@@ -168,7 +168,8 @@ impl Log {
     /// The next dropped file that may go.
     pub(super) fn next_delete(&mut self, now: Now) -> Option<IoOp> {
         // The last file must not go before the next exists: its name keeps the end offset if the checkpoint is lost.
-        if matches!(self.active().file, FileState::Absent | FileState::Creating) {
+        let no_file = matches!(self.active().file, FileState::Absent | FileState::Creating);
+        if no_file || self.writer.files_wait() {
             return None;
         }
         let has_spare = self.dropped.iter().any(|d| {
@@ -203,6 +204,15 @@ impl Log {
             .position(|d| d.base == base && d.state == DroppedState::Deleting)
             .unwrap_or_else(|| panic!("end of a delete of {base} that is not under way"));
         self.dropped.swap_remove(at);
+    }
+
+    /// The file could not be removed now: it waits again.
+    pub(super) fn return_deleting(&mut self, base: Offset) {
+        for dropped in &mut self.dropped {
+            if dropped.base == base && dropped.state == DroppedState::Deleting {
+                dropped.state = DroppedState::Waits;
+            }
+        }
     }
 
     /// The spare for the next segment: its base and length.

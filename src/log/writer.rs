@@ -2,7 +2,8 @@
 //! Owned by `Log`; one operation is handed out per `poll_io`, its end comes back by `on_io`.
 //! Always: no two operations in flight touch a block; durable is the finished prefix; a segment is written only after
 //! the one before it is durable as a whole; no write reaches past what is allocated.
-//! A failure is final: the log goes offline, later successes change nothing.
+//! A failure is final: the log goes offline, later successes change nothing. Only where the disk had no space, and nothing that was
+//! promised can have been lost by it, the operation is as if it had not been asked for, and is asked for again.
 //!
 //! ```text
 //!  segment file:  | durable | write 1 | write 2 | not issued | zeros (61+) |  zeroed ahead  |  allocated  |
@@ -12,6 +13,8 @@
 //! what is appended meanwhile goes into the same block.
 
 mod plan;
+
+use plan::{ALLOCATE_BYTES_MAX, ALLOCATE_BYTES_MIN};
 
 use smallvec::SmallVec;
 
@@ -44,8 +47,16 @@ pub(super) struct Writer {
     saving_epochs: bool,
     /// Durable position at the last `Save`.
     saved_position: u64,
-    /// When space may be asked for again.
+    /// The same before the `Save` under way.
+    saved_before: u64,
+    /// Since when there is something worth a `Save`.
+    unsaved_since: Option<MonoNs>,
+    /// When space for records may be asked for again.
     starved_until: Option<MonoNs>,
+    /// When index files and the like may be written again, after there was no space for them.
+    files_until: Option<MonoNs>,
+    /// Most space to ask for ahead; less where there was too little.
+    step_max: u64,
     /// Deletes that must be done before the first write: segments a recovery found behind the end.
     pub(super) strays: Vec<Offset>,
     deleting_stray: bool,
@@ -88,7 +99,11 @@ impl Writer {
             saving: false,
             saving_epochs: false,
             saved_position: position,
+            saved_before: position,
+            unsaved_since: None,
             starved_until: None,
+            files_until: None,
+            step_max: ALLOCATE_BYTES_MAX,
             strays: Vec::new(),
             deleting_stray: false,
             next_id: 0,
@@ -111,6 +126,16 @@ impl Writer {
         self.cut = Cut::Needed;
     }
 
+    /// There was no space for index files a moment ago.
+    pub(super) fn files_wait(&self) -> bool {
+        self.files_until.is_some()
+    }
+
+    /// Durable bytes that the saved indexes don't know.
+    fn unsaved(&self) -> u64 {
+        self.durable_position - self.saved_position
+    }
+
     /// What was saved when: the next `Save` counts from here.
     pub fn set_saved_position(&mut self, position: u64) {
         self.saved_position = position;
@@ -125,12 +150,9 @@ impl Log {
             return None;
         }
         self.advance_writer();
-        if self
-            .writer
-            .starved_until
-            .is_some_and(|until| now.mono >= until)
-        {
-            self.writer.starved_until = None;
+        let writer = &mut self.writer;
+        for until in [&mut writer.starved_until, &mut writer.files_until] {
+            until.take_if(|until| now.mono >= *until);
         }
         self.next_stray()
             .or_else(|| self.next_create())
@@ -154,9 +176,8 @@ impl Log {
                 durable: self.io_done(tag),
                 offline: false,
             },
-            Err(IoFailure::NoSpace(_))
-                if matches!(tag, IoTag::Create(_) | IoTag::Preallocate(_)) =>
-            {
+            // A write has its space already: what is on the disk after it failed is unknown.
+            Err(IoFailure::NoSpace(_)) if !matches!(tag, IoTag::Write(_)) => {
                 self.io_starved(tag, now);
                 Progress::default()
             }
@@ -183,12 +204,13 @@ impl Log {
 
     /// When `poll_io` should be asked again although nothing happened.
     pub fn io_deadline(&self) -> Option<MonoNs> {
-        let starved = self.writer.starved_until;
-        let spare = self.spare_deadline();
-        match (starved, spare) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let deadlines = [
+            self.writer.starved_until,
+            self.writer.files_until,
+            self.save_deadline(),
+            self.spare_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Whether everything appended is durable and no write is under way.
@@ -233,6 +255,7 @@ impl Log {
             writer.issued = 0;
             writer.cut = Cut::NotNeeded;
             writer.saved_position = 0;
+            writer.unsaved_since = None;
         }
     }
 
@@ -240,7 +263,7 @@ impl Log {
         match tag {
             IoTag::Write(id) => return self.write_done(id),
             IoTag::Create(base) => {
-                self.writer.starved_until = None;
+                self.space_was_there();
                 let segment = self.segment_mut(base, tag);
                 assert_eq!(segment.file, FileState::Creating, "end of {tag:?}");
                 segment.file = FileState::Open;
@@ -255,7 +278,7 @@ impl Log {
                 self.segment_mut(base, tag).allocated = prealloc;
             }
             IoTag::Preallocate(base) => {
-                self.writer.starved_until = None;
+                self.space_was_there();
                 let to = self
                     .writer
                     .preallocating
@@ -342,14 +365,69 @@ impl Log {
         Some(end)
     }
 
+    fn space_was_there(&mut self) {
+        self.writer.starved_until = None;
+        self.writer.step_max = (self.writer.step_max * 2).min(ALLOCATE_BYTES_MAX);
+    }
+
+    /// As if the operation had not been asked for.
     fn io_starved(&mut self, tag: IoTag, now: Now) {
-        self.writer.starved_until = Some(now.mono.plus_ms(STARVED_RETRY_MS));
+        let again = now.mono.plus_ms(STARVED_RETRY_MS);
         match tag {
             IoTag::Create(base) => {
                 self.return_spare();
-                self.segment_mut(base, tag).file = FileState::Absent;
+                let segment = self.segment_mut(base, tag);
+                segment.file = FileState::Absent;
+                let asked = segment.allocated;
+                self.ask_less(asked, again);
             }
-            _ => self.writer.preallocating = None,
+            IoTag::Preallocate(base) => {
+                let to = self.writer.preallocating.take();
+                let allocated = self.segment_mut(base, tag).allocated;
+                self.ask_less(to.unwrap_or(allocated) - allocated, again);
+            }
+            // The end is cut off again: that is the same the second time.
+            IoTag::Cut(_) => {
+                self.writer.cut = Cut::Needed;
+                self.writer.starved_until = Some(again);
+            }
+            IoTag::ZeroAhead(_) => {
+                self.writer.zeroing = None;
+                self.writer.starved_until = Some(again);
+            }
+            IoTag::Seal(base) => {
+                self.segment_mut(base, tag).file = FileState::Open;
+                self.writer.files_until = Some(again);
+            }
+            IoTag::Save(_) => {
+                self.writer.saving = false;
+                self.writer.saved_position = self.writer.saved_before;
+                self.writer.files_until = Some(again);
+            }
+            IoTag::SaveEpochs => {
+                self.writer.saving_epochs = false;
+                self.epochs_changed = true;
+                self.writer.files_until = Some(again);
+            }
+            IoTag::Delete(base) => {
+                if self.writer.strays.last() == Some(&base) {
+                    self.writer.deleting_stray = false;
+                } else {
+                    self.return_deleting(base);
+                }
+                self.writer.files_until = Some(again);
+            }
+            IoTag::Write(_) => panic!("{tag:?} has its space"),
+        }
+    }
+
+    /// Where less would do, less is asked for at once.
+    fn ask_less(&mut self, asked: u64, again: MonoNs) {
+        let writer = &mut self.writer;
+        let least = writer.step_max == ALLOCATE_BYTES_MIN;
+        writer.step_max = (asked.min(writer.step_max) / 4).max(ALLOCATE_BYTES_MIN);
+        if least || asked <= ALLOCATE_BYTES_MIN {
+            writer.starved_until = Some(again);
         }
     }
 

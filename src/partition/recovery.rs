@@ -99,9 +99,11 @@ impl PartitionRecovery {
             .producers
             .expire(now.wall, self.config.producer_expiration_ms);
         // A snapshot in the middle of a segment goes with the next save, one at a segment's start stays with it.
-        partition.saved_snapshot = self
+        partition.loose_snapshots = self
             .snapshot
-            .filter(|offset| !partition.log.segments().any(|base| base == *offset));
+            .filter(|offset| !partition.log.segments().any(|base| base == *offset))
+            .into_iter()
+            .collect();
         Ok(partition)
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::base::{ErrorCode, LeaderEpoch, Now, Offset, TopicPartition};
-use crate::log::{Chain, Log, LogConfig, PartitionCheckpoint};
+use crate::log::{Chain, IoTag, Log, LogConfig, PartitionCheckpoint, Snapshot};
 use crate::producer::ProducerStates;
 
 /// Topic configs that a partition lives by.
@@ -42,8 +42,10 @@ pub struct Partition {
     pub(super) producers: ProducerStates,
     /// Producer states at offsets that wait to be written with a `Seal` or a `Save`, oldest first.
     pub(super) snapshots: VecDeque<(Offset, Vec<u8>)>,
-    /// The snapshot file of the last `Save`, of no use after the next.
-    pub(super) saved_snapshot: Option<Offset>,
+    /// Snapshots being written, by their operation.
+    pub(super) snapshots_written: Vec<(IoTag, Snapshot)>,
+    /// Snapshot files that may be there and don't begin a segment: of no use after the next.
+    pub(super) loose_snapshots: Vec<Offset>,
     pub(super) bytes_since_snapshot: u64,
     /// The recovery refused the files: nothing can be read, and this entry must stay in the checkpoint.
     pub(super) refused: Option<Option<PartitionCheckpoint>>,
@@ -83,7 +85,8 @@ impl Partition {
             leader_epoch: LeaderEpoch::NONE,
             producers,
             snapshots: VecDeque::new(),
-            saved_snapshot: None,
+            snapshots_written: Vec::new(),
+            loose_snapshots: Vec::new(),
             bytes_since_snapshot: 0,
             refused: None,
         }

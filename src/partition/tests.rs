@@ -516,7 +516,7 @@ fn a_clean_stop_saves_indexes_and_producers_once() {
     else {
         panic!("{op:?}");
     };
-    assert_eq!((snapshot.offset, snapshot.replaces), (Offset(2), None));
+    assert_eq!((snapshot.offset, &snapshot.replaces), (Offset(2), &vec![]));
     assert!(partition.final_save().is_none(), "one is under way");
     assert!(
         !partition
@@ -525,4 +525,83 @@ fn a_clean_stop_saves_indexes_and_producers_once() {
     );
     assert!(partition.final_save().is_none(), "nothing is unsaved");
     assert!(partition.quiet());
+}
+
+fn snapshot_of(op: Option<IoOp>) -> (Offset, Vec<Offset>) {
+    match op {
+        Some(IoOp::Save {
+            snapshot: Some(snapshot),
+            ..
+        }) => (snapshot.offset, snapshot.replaces),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn indexes_and_producers_are_saved_by_time() {
+    let mut partition = partition(PartitionConfig::default());
+    let save = IoTag::Save(Offset(0));
+    append(&mut partition, &idempotent(2, 0, 0), now(0));
+    append(&mut partition, &batch(1, 1 << 20), now(0));
+    settle(&mut partition, now(100));
+    assert_eq!(partition.io_deadline(), Some(now(30_100).mono));
+    assert!(partition.poll_io(now(30_099), false).is_none());
+    // A batch that is not durable yet: its producer is in the snapshot, so that waits for it.
+    append(&mut partition, &idempotent(2, 0, 2), now(30_099));
+    let write = partition.poll_io(now(30_100), false).unwrap();
+    assert!(matches!(write, IoOp::Write { .. }));
+    assert!(partition.poll_io(now(30_100), false).is_none());
+    partition.on_io(write.tag(), Ok(()), now(30_101));
+    let taken = snapshot_of(partition.poll_io(now(30_101), false));
+    assert_eq!(taken, (Offset(5), vec![]));
+    assert!(partition.poll_io(now(70_000), false).is_none(), "under way");
+    partition.on_io(save, Ok(()), now(70_000));
+    assert_eq!(partition.io_deadline(), None, "nothing is unsaved");
+    // The next takes its place.
+    append(&mut partition, &batch(1, 1 << 20), now(70_000));
+    settle(&mut partition, now(70_000));
+    let taken = snapshot_of(partition.poll_io(now(100_000), false));
+    assert_eq!(taken, (Offset(6), vec![Offset(5)]));
+}
+
+#[test]
+fn a_snapshot_that_found_no_space_is_written_later() {
+    let full = || Err(IoFailure::NoSpace("write: errno 28".to_owned()));
+    let config = PartitionConfig {
+        log: LogConfig {
+            segment_bytes: 1000,
+            ..LogConfig::default()
+        },
+        ..PartitionConfig::default()
+    };
+    let mut partition = partition(config);
+    append(&mut partition, &idempotent(2, 0, 0), now(0));
+    settle(&mut partition, now(0));
+    let save = IoTag::Save(Offset(0));
+    for ms in [0, 2000] {
+        assert!(partition.poll_io(now(ms), false).is_none());
+        let taken = snapshot_of(partition.final_save());
+        assert_eq!(taken, (Offset(2), vec![]));
+        assert!(!partition.on_io(save, full(), now(ms)).offline);
+        assert!(partition.final_save().is_none(), "the disk is full");
+    }
+    // The seal saves the same and more; the file that may be there goes.
+    append(&mut partition, &batch(1, 900), now(2000));
+    let mut seals = Vec::new();
+    for ms in [2000, 4000, 6000] {
+        while let Some(op) = partition.poll_io(now(ms), false) {
+            let refused = matches!(op, IoOp::Seal { .. }) && seals.is_empty();
+            let result = if refused { full() } else { Ok(()) };
+            assert!(!partition.on_io(op.tag(), result, now(ms)).offline);
+            if let IoOp::Seal { snapshot, .. } = op {
+                let snapshot = snapshot.expect("the state at the end of the segment");
+                seals.push((snapshot.offset, snapshot.replaces));
+            }
+        }
+    }
+    assert_eq!(seals[0], (Offset(2), vec![]));
+    assert_eq!(seals[1], seals[0]);
+    append(&mut partition, &idempotent(2, 0, 2), now(4000));
+    settle(&mut partition, now(4000));
+    assert_eq!(snapshot_of(partition.final_save()).0, Offset(5));
 }

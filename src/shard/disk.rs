@@ -225,7 +225,7 @@ async fn save(
     if let Some(snapshot) = snapshot {
         let path = segment_path(cell, snapshot.offset, "snapshot");
         file::write_file_atomically(&path, snapshot.bytes).await?;
-        if let Some(old) = snapshot.replaces {
+        for old in snapshot.replaces {
             file::delete(&segment_path(cell, old, "snapshot")).await?;
         }
     }

@@ -6,6 +6,7 @@
 
 use super::{Cut, InFlight};
 use crate::base::limits::{BLOCK_BYTES, PARTITION_IN_FLIGHT_BYTES_MAX, PARTITION_WRITES_MAX};
+use crate::base::{MonoNs, Now};
 use crate::log::Log;
 use crate::log::io_op::{IoOp, WriteId};
 use crate::log::segment::{FileState, block_down, block_up};
@@ -33,7 +34,7 @@ impl Log {
         let previous = index
             .checked_sub(1)
             .map_or(0, |before| self.segments[before].size);
-        let step = block_up(previous / 16).clamp(ALLOCATE_BYTES_MIN, ALLOCATE_BYTES_MAX);
+        let step = block_up(previous / 16).clamp(ALLOCATE_BYTES_MIN, self.writer.step_max);
         let recycle = self.take_spare();
         let recycled = recycle.map_or(0, |(_, length)| block_up(length));
         let segment = &mut self.segments[index];
@@ -53,7 +54,7 @@ impl Log {
     }
 
     pub(super) fn next_stray(&mut self) -> Option<IoOp> {
-        if self.writer.deleting_stray {
+        if self.writer.deleting_stray || self.writer.files_wait() {
             return None;
         }
         let segment = *self.writer.strays.last()?;
@@ -65,7 +66,8 @@ impl Log {
         let at = self.writer_index()?;
         let segment = &mut self.segments[at];
         let wanted = segment.size > self.writer.issued;
-        if self.writer.cut != Cut::Needed || !wanted || !self.writer.strays.is_empty() {
+        let starved = self.writer.starved_until.is_some();
+        if self.writer.cut != Cut::Needed || !wanted || starved || !self.writer.strays.is_empty() {
             return None;
         }
         let limit = allocation_limit(self.config.segment_bytes, segment.size);
@@ -101,9 +103,7 @@ impl Log {
         if needed + ahead <= segment.allocated || segment.allocated >= limit {
             return None;
         }
-        let step = segment
-            .allocated
-            .clamp(ALLOCATE_BYTES_MIN, ALLOCATE_BYTES_MAX);
+        let step = segment.allocated.clamp(ALLOCATE_BYTES_MIN, writer.step_max);
         let to = if rolled {
             needed
         } else {
@@ -183,7 +183,10 @@ impl Log {
     /// Seals the oldest segment that is durable as a whole.
     pub(super) fn next_seal(&mut self) -> Option<IoOp> {
         let at = self.first_unsealed();
-        if at >= self.writer_index()? || self.segments[at].file != FileState::Open {
+        if self.writer.files_wait()
+            || at >= self.writer_index()?
+            || self.segments[at].file != FileState::Open
+        {
             return None;
         }
         let end = self.segments[at + 1].base;
@@ -207,7 +210,8 @@ impl Log {
             .is_none_or(|e| e.start <= self.chain.durable());
         // Without a file there is no directory entry worth keeping epochs for; the first write brings it.
         let exists = self.segments[0].file != FileState::Absent;
-        if !self.epochs_changed || self.writer.saving_epochs || !durable || !exists {
+        let busy = self.writer.saving_epochs || self.writer.files_wait();
+        if !self.epochs_changed || busy || !durable || !exists {
             return None;
         }
         self.epochs_changed = false;
@@ -218,22 +222,40 @@ impl Log {
     }
 
     pub(super) fn next_save(&mut self) -> Option<IoOp> {
-        let due = self.writer.durable_position - self.writer.saved_position >= SAVE_BYTES;
-        if !due || self.writer.saving {
+        if self.writer.unsaved() < SAVE_BYTES {
             return None;
         }
         self.save()
     }
 
-    pub(super) fn save(&mut self) -> Option<IoOp> {
+    /// A `Save` is due by time: what there is would be read again after a kill. The owner asks for it with `save`, once the
+    /// state of the producers is there to go with it.
+    pub fn save_due(&mut self, now: Now) -> bool {
+        if self.writer.unsaved() < SAVE_BYTES_MIN {
+            return false;
+        }
+        self.writer.unsaved_since.get_or_insert(now.mono);
+        self.save_deadline().is_some_and(|due| now.mono >= due)
+    }
+
+    pub(super) fn save_deadline(&self) -> Option<MonoNs> {
+        let since = self.writer.unsaved_since?;
+        (!self.writer.saving).then(|| since.plus_ms(SAVE_MS))
+    }
+
+    /// The indexes as they are now, if they can be saved now.
+    pub fn save(&mut self) -> Option<IoOp> {
         let at = self.writer_index()?;
         let segment = &self.segments[at];
-        if segment.file != FileState::Open {
+        let busy = self.writer.saving || self.writer.files_wait() || self.offline.is_some();
+        if segment.file != FileState::Open || busy {
             return None;
         }
         let (offset_index, time_index) =
             segment.encode_indexes(self.writer.durable_position, self.chain.durable());
         self.writer.saving = true;
+        self.writer.unsaved_since = None;
+        self.writer.saved_before = self.writer.saved_position;
         self.writer.saved_position = self.writer.durable_position;
         Some(IoOp::Save {
             segment: segment.base,
@@ -257,6 +279,8 @@ impl Log {
             && writer.zeroing.is_none()
             && writer.preallocating.is_none()
             && writer.starved_until.is_none()
+            // Where space is short there are other uses for it.
+            && writer.step_max == ALLOCATE_BYTES_MAX
             && segment.zeroed_to < tail + ZERO_AHEAD_BYTES / 2;
         if !wanted {
             return None;
@@ -302,8 +326,8 @@ const WRITE_BYTES_MAX: u64 = 4 << 20;
 /// Fewer whole blocks than this wait for a write in flight to end: group commit.
 const WRITE_AHEAD_BYTES_MIN: u64 = 128 << 10;
 /// Allocation grows by what there is, between these.
-const ALLOCATE_BYTES_MIN: u64 = 256 << 10;
-const ALLOCATE_BYTES_MAX: u64 = 64 << 20;
+pub(super) const ALLOCATE_BYTES_MIN: u64 = 256 << 10;
+pub(super) const ALLOCATE_BYTES_MAX: u64 = 64 << 20;
 /// Allocation starts when this much (or a quarter of the file) is left.
 const ALLOCATE_AHEAD_BYTES: u64 = 16 << 20;
 /// A write up to this size is small: metadata would be most of its cost.
@@ -313,6 +337,9 @@ const ZERO_AHEAD_BYTES: u64 = 1 << 20;
 const ZERO_GAP_BYTES: u64 = 128 << 10;
 /// Indexes and producer state of the active segment are saved this often: bounds what a recovery reads again.
 const SAVE_BYTES: u64 = 64 << 20;
+/// They are saved by time too, if there is as much as this.
+const SAVE_BYTES_MIN: u64 = 1 << 20;
+const SAVE_MS: i64 = 30_000;
 
 // Writes may fill the pipeline before the partition stops taking batches.
 const _: () =
