@@ -14,6 +14,7 @@ use crate::io::image::FileImage;
 use crate::io::sync::{Notify, Semaphore, Sender};
 use crate::log::LogConfig;
 use crate::metadata::config::{BrokerConfig, TopicConfig};
+use crate::metadata::topic_name::CONSUMER_OFFSETS;
 use crate::partition::{Partition, PartitionConfig};
 
 /// See the module.
@@ -103,6 +104,11 @@ impl PartitionCell {
     /// True for the log of the metadata, which is no topic.
     pub fn is_metadata(&self) -> bool {
         self.id.topic_id == Uuid::METADATA_TOPIC
+    }
+
+    /// True for what the broker itself keeps in a log.
+    pub fn is_internal(&self) -> bool {
+        self.is_metadata() || &*self.topic == CONSUMER_OFFSETS
     }
 
     /// Registers who is told when everything before `end` is durable.

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use super::Shard;
 use crate::base::ShardId;
 use crate::io::file::{self, StorageError};
+use crate::io::mesh::Gone;
 use crate::io::sync::Semaphore;
 use crate::log::checkpoint::CheckpointFile;
 
@@ -45,7 +46,16 @@ impl Shard {
 
     async fn write_checkpoint(self: &Rc<Self>, clean: bool) -> Result<(), StorageError> {
         let _turn = self.checkpoints.turn.acquire(1).await;
+        // What changes from here on is in the next one.
         self.checkpoints.stale.set(false);
+        let result = self.write_next(clean).await;
+        if result.is_err() {
+            self.checkpoints.stale.set(true);
+        }
+        result
+    }
+
+    async fn write_next(self: &Rc<Self>, clean: bool) -> Result<(), StorageError> {
         let sequence = self.checkpoints.sequence.get() + 1;
         self.checkpoints.sequence.set(sequence);
         let cells = self.all_cells();
@@ -60,7 +70,15 @@ impl Shard {
             sequence,
             entries,
         };
-        file::write_file_atomically(&self.checkpoint_path(self.id), file.encode()).await?;
+        let (path, bytes) = (self.checkpoint_path(self.id), file.encode());
+        match file::write_file_atomically(&path, bytes.clone()).await {
+            // Files are deleted only after a checkpoint: without one the disk stays full.
+            Err(full) if full.is_no_space() => {
+                self.release_ballast().await?;
+                file::write_file_atomically(&path, bytes).await?;
+            }
+            result => result?,
+        }
         for (partition, log_start) in partitions.into_iter().zip(starts) {
             let Some(cell) = self.cell(partition) else {
                 continue;
@@ -78,17 +96,39 @@ impl Shard {
             .join(format!("{CHECKPOINT_PREFIX}{shard}"))
     }
 
-    /// Removes the checkpoints of shards that this process does not have, once its own say all they said.
-    pub async fn remove_old_checkpoints(&self) -> Result<(), StorageError> {
-        for entry in file::read_dir(&self.settings.data).await? {
-            let shard = entry.name.strip_prefix(CHECKPOINT_PREFIX);
-            let shard = shard.and_then(|shard| shard.parse::<u16>().ok());
-            if shard.is_some_and(|shard| shard >= self.settings.shards) {
-                file::delete(&self.settings.data.join(entry.name)).await?;
+    /// Removes the checkpoints of shards that this process does not have. Their partitions belong to other shards now, so first every
+    /// one of these says what they said.
+    pub async fn remove_old_checkpoints(self: &Rc<Self>) -> Result<(), StorageError> {
+        let found = file::read_dir(&self.settings.data).await?;
+        let old: Vec<_> = found
+            .into_iter()
+            .map(|entry| entry.name)
+            .filter(|name| shard_of(name).is_some_and(|shard| shard >= self.settings.shards))
+            .collect();
+        if old.is_empty() {
+            return Ok(());
+        }
+        let written: Vec<_> = self
+            .all_shards()
+            .map(|to| self.at(to, |shard| async move { shard.checkpoint_now().await }))
+            .collect();
+        for written in written {
+            match written.await {
+                Ok(result) => result?,
+                // That shard is stopping: the next start removes them.
+                Err(Gone) => return Ok(()),
             }
+        }
+        for name in old {
+            file::delete(&self.settings.data.join(name)).await?;
         }
         Ok(())
     }
+}
+
+/// The shard whose checkpoint has this name.
+fn shard_of(name: &str) -> Option<u16> {
+    name.strip_prefix(CHECKPOINT_PREFIX)?.parse().ok()
 }
 
 /// Checkpoint files are called so, with the shard's number behind.

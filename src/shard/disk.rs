@@ -35,13 +35,13 @@ impl Shard {
                 let file = self.open_segment(cell, segment).await?;
                 let cut = file.truncate_and_sync(position).await;
                 match cut {
-                    Ok(()) => file.preallocate(position, prealloc).await,
+                    Ok(()) => self.set_aside_blocks(cell, &file, position, prealloc).await,
                     Err(error) => Err(error),
                 }
             }
             IoOp::Preallocate { segment, from, to } => {
                 let file = self.open_segment(cell, segment).await?;
-                file.preallocate(from, to).await
+                self.set_aside_blocks(cell, &file, from, to).await
             }
             IoOp::ZeroAhead { segment, from, to } => {
                 let file = self.open_segment(cell, segment).await?;
@@ -122,7 +122,12 @@ impl Shard {
             }
         };
         let size = opened.size()?;
-        opened.preallocate(size.min(prealloc), prealloc).await?;
+        let from = size.min(prealloc);
+        match recycle {
+            None => self.set_aside_blocks(cell, &opened, from, prealloc).await?,
+            // The rest of the last block, which it has.
+            Some(_) => opened.preallocate(from, prealloc).await?,
+        }
         let open = self.segment_cell(cell, segment);
         *open.file.borrow_mut() = Some(opened);
         Ok(())
@@ -133,6 +138,7 @@ impl Shard {
         if cell.directory_made.get() {
             return Ok(());
         }
+        self.clear_directory(cell).await?;
         file::create_dir(&cell.directory).await?;
         let path = cell.directory.join(METADATA_FILE);
         if file::read_file(&path).await?.is_none() {

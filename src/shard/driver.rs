@@ -66,8 +66,12 @@ impl Shard {
     async fn run(self: Rc<Self>, cell: Rc<PartitionCell>, op: IoOp) {
         let tag = op.tag();
         let result = self.perform(&cell, op).await;
-        if let Err(failure) = &result {
-            tracing::error!(partition = %cell.name(), "{tag:?} failed: {failure}");
+        match &result {
+            Ok(()) => {}
+            Err(IoFailure::NoSpace(text)) => self.tell_full(&cell, text),
+            Err(failure) => {
+                tracing::error!(partition = %cell.name(), "{tag:?} failed: {failure}");
+            }
         }
         cell.operations.set(cell.operations.get() - 1);
         self.ended(&cell, tag, result);
@@ -79,6 +83,7 @@ impl Shard {
     pub(super) fn ended(&self, cell: &PartitionCell, tag: IoTag, result: Result<(), IoFailure>) {
         let mut partition = cell.partition.borrow_mut();
         let progress = partition.on_io(tag, result, clock::now());
+        let starved = partition.log().starved();
         drop(partition);
         if let Some(durable) = progress.durable {
             cell.durable_to(durable);
@@ -86,6 +91,10 @@ impl Shard {
         }
         if progress.offline {
             self.went_offline(cell);
+        } else if starved && !cell.is_internal() {
+            // Their batches go to the disk when there is room, but that may be long. Sent again by an idempotent producer they are
+            // known. The broker's own records keep waiting: it would not know what became of them.
+            cell.fail_waiting(ErrorCode::KafkaStorageError);
         }
     }
 

@@ -1,16 +1,18 @@
 //! What is in the data directory at start: the cluster's id, the partitions' directories, the checkpoints.
 //! Read once, before the shards run, and shared by them.
-//! Always: nothing is changed but what is on its way out (`-delete`) and a missing `meta.properties`.
+//! Always: nothing is changed but what is on its way out (`-delete`), a missing `meta.properties`, and the mark of a clean stop,
+//! which is gone from the disk before anybody writes; what can't be read ends the start.
 //! What the files mean is `recover`'s and the log's.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::aside::DELETED_SUFFIX;
 use super::checkpoint::CHECKPOINT_PREFIX;
 use super::disk::METADATA_FILE;
-use super::topics::DELETED_SUFFIX;
+use super::space::with_ballast;
 use crate::base::{Offset, PartitionIndex, TopicPartition, Uuid};
 use crate::log::PartitionMetadata;
 use crate::log::checkpoint::{CheckpointFile, Merged, merge};
@@ -42,7 +44,11 @@ pub fn scan(data: &Path) -> Result<Found, String> {
         if name.starts_with(CHECKPOINT_PREFIX) && !name.ends_with(".tmp") {
             let bytes = fs::read(&path).map_err(|error| said(&path, &error))?;
             match CheckpointFile::decode(&bytes) {
-                Ok(file) => checkpoints.push(file),
+                Ok(file) => {
+                    with_ballast(data, || unmark_clean(&path, &file))
+                        .map_err(|error| said(&path, &error))?;
+                    checkpoints.push(file);
+                }
                 Err(error) => {
                     return Err(format!(
                         "{}: {error}; without it damage can't be told from an unfinished write. To verify every byte instead, remove that file and start again",
@@ -53,9 +59,7 @@ pub fn scan(data: &Path) -> Result<Found, String> {
         } else if name.ends_with(DELETED_SUFFIX) {
             // A deletion that a crash cut short.
             fs::remove_dir_all(&path).map_err(|error| said(&path, &error))?;
-        } else if path.is_dir()
-            && let Some((id, partition)) = partition(&name, &path)?
-        {
+        } else if let Some((id, partition)) = partition(&name, &path)? {
             found.partitions.insert(id, partition);
         }
     }
@@ -63,17 +67,39 @@ pub fn scan(data: &Path) -> Result<Found, String> {
     Ok(found)
 }
 
-/// A directory that holds a partition.
-fn partition(name: &str, path: &Path) -> Result<Option<(TopicPartition, FoundPartition)>, String> {
-    let metadata = path.join(METADATA_FILE);
-    let Ok(text) = fs::read_to_string(&metadata) else {
-        return Ok(None);
+/// The mark says that nothing was written since: a kill before a shard's first checkpoint would let the next start believe it, so it
+/// goes before there is a shard.
+fn unmark_clean(path: &Path, file: &CheckpointFile) -> io::Result<()> {
+    if !file.clean {
+        return Ok(());
+    }
+    let unmarked = CheckpointFile {
+        clean: false,
+        ..file.clone()
     };
+    write_new(path, &unmarked.encode())
+}
+
+/// A directory that holds a partition. Only one without `partition.metadata` holds none: any other error may hide one.
+fn partition(name: &str, path: &Path) -> Result<Option<(TopicPartition, FoundPartition)>, String> {
     let index = name
         .rsplit_once('-')
         .and_then(|(_, index)| index.parse::<i32>().ok());
     let Some(index) = index else {
         return Ok(None);
+    };
+    let metadata = path.join(METADATA_FILE);
+    let text = match fs::read_to_string(&metadata) {
+        Ok(text) => text,
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(said(&metadata, &error)),
     };
     let Some(read) = PartitionMetadata::parse(&text) else {
         return Err(format!(
@@ -126,20 +152,20 @@ pub fn cluster_id(data: &Path, random: impl Fn() -> Uuid) -> Result<String, Stri
                 None => Err(format!("{}: no line `cluster.id=`", path.display())),
             }
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let id = random().to_string();
             let text = format!("version=1\ncluster.id={id}\ndirectory.id={}\n", random());
-            write_new(&path, &text).map_err(|error| said(&path, &error))?;
+            write_new(&path, text.as_bytes()).map_err(|error| said(&path, &error))?;
             Ok(id)
         }
         Err(error) => Err(said(&path, &error)),
     }
 }
 
-fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let mut file = fs::File::create(&temporary)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&temporary, path)?;
     let parent = path.parent().unwrap_or(Path::new("."));
@@ -153,6 +179,86 @@ fn read_dir(path: &Path) -> Result<Vec<fs::DirEntry>, String> {
         .map_err(|error| said(path, &error))
 }
 
-fn said(path: &Path, error: &std::io::Error) -> String {
+fn said(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{Epochs, PartitionCheckpoint, Proof};
+
+    const ID: TopicPartition = TopicPartition {
+        topic_id: Uuid([7; 16]),
+        partition: PartitionIndex(3),
+    };
+
+    fn checkpoint(clean: bool) -> CheckpointFile {
+        let proof = Proof {
+            segment: Offset(0),
+            position: 700,
+            offset: Offset(9),
+        };
+        let entry = PartitionCheckpoint {
+            partition: ID,
+            log_start: Offset(0),
+            proof,
+            sealed_segments: 0,
+            sealed_bytes: 0,
+            epochs: Epochs::default(),
+        };
+        CheckpointFile {
+            clean,
+            sequence: 5,
+            entries: vec![entry],
+        }
+    }
+
+    fn directory(data: &Path, name: &str) -> PathBuf {
+        let path = data.join(name);
+        fs::create_dir(&path).unwrap();
+        let metadata = PartitionMetadata {
+            topic_id: ID.topic_id,
+        };
+        fs::write(path.join(METADATA_FILE), metadata.to_text()).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_clean_stop_is_believed_once() {
+        let data = tempfile::tempdir().unwrap();
+        for shard in 0..2 {
+            let path = data.path().join(format!("{CHECKPOINT_PREFIX}{shard}"));
+            fs::write(path, checkpoint(true).encode()).unwrap();
+        }
+        let (first, second) = (scan(data.path()).unwrap(), scan(data.path()).unwrap());
+        assert!(first.checkpoints[&ID].clean);
+        assert!(!second.checkpoints[&ID].clean, "nobody stopped since");
+        assert_eq!(
+            first.checkpoints[&ID].entry, second.checkpoints[&ID].entry,
+            "what is certain stays certain"
+        );
+        let left = fs::read(data.path().join("checkpoint-1")).unwrap();
+        assert_eq!(CheckpointFile::decode(&left), Ok(checkpoint(false)));
+        assert_eq!(fs::read_dir(data.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn only_a_missing_metadata_file_means_that_there_is_no_partition() {
+        let data = tempfile::tempdir().unwrap();
+        fs::create_dir(data.path().join("other-1")).unwrap();
+        fs::create_dir(data.path().join("lost+found")).unwrap();
+        fs::write(data.path().join("file-1"), b"").unwrap();
+        let kept = directory(data.path(), "topic-3");
+        fs::write(kept.join("00000000000000000000.log"), b"123").unwrap();
+        directory(data.path(), "topic-3.AAAAAAAAAAAAAAAAAAAAAQ-stray");
+        let found = scan(data.path()).unwrap();
+        assert_eq!(found.partitions.keys().collect::<Vec<_>>(), [&ID]);
+        assert_eq!(found.partitions[&ID].segments, [(Offset(0), 3)]);
+        // A name that can't be read as a file, as it is with EIO.
+        let broken = data.path().join("broken-0");
+        fs::create_dir_all(broken.join(METADATA_FILE)).unwrap();
+        let error = scan(data.path()).unwrap_err();
+        assert!(error.contains("broken-0/partition.metadata"), "{error}");
+    }
 }

@@ -10,12 +10,14 @@
 //! | `fetch`, `read` | it is found and read |
 //! | `lookup` | offsets by timestamp, epochs |
 //! | `recover`, `checkpoint` | start and what makes it short |
-//! | `topics` | a new image: partitions come and go |
+//! | `topics`, `aside` | a new image: partitions come and go |
 //! | `controller` | metadata changes, on shard 0 |
 //! | `groups` | coordinators and their records |
 //! | `memory`, `upkeep` | eviction, retention, timers |
+//! | `space` | a full disk |
 
 mod append;
+mod aside;
 mod cell;
 mod checkpoint;
 mod controller;
@@ -31,6 +33,7 @@ mod memory;
 mod read;
 mod recover;
 mod reply;
+mod space;
 mod topics;
 mod upkeep;
 
@@ -116,6 +119,7 @@ pub struct Shard {
     controller: OnceCell<controller::Host>,
     checkpoints: checkpoint::Checkpoints,
     producer_ids: controller::ProducerIds,
+    space: space::Space,
     /// Pieces of memory that another shard is sending from.
     exports: RefCell<HashMap<u64, Pinned>>,
     next_export: Cell<u64>,
@@ -157,6 +161,7 @@ impl Shard {
             controller: OnceCell::new(),
             checkpoints: checkpoint::Checkpoints::default(),
             producer_ids: controller::ProducerIds::default(),
+            space: space::Space::default(),
             exports: RefCell::default(),
             next_export: Cell::new(0),
             arrivals: OnceCell::new(),

@@ -290,6 +290,7 @@ impl Shard {
         if let Some(bad) = bad {
             return Err(format!("{}: {bad}", cell.directory.display()));
         }
+        self.set_strays_aside(controller.image()).await;
         self.host_controller(controller::Host::new(controller, cell));
         let machine = machine.clone();
         self.change(move |controller| controller.register(&machine))

@@ -6,6 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::aside::{DELETED_SUFFIX, set_aside, stranger};
 use super::cell::partition_config;
 use super::{PartitionCell, Shard};
 use crate::base::{ErrorCode, LeaderEpoch, PartitionIndex, TopicPartition, Uuid};
@@ -87,16 +88,12 @@ impl Shard {
 
     /// Takes the directory of a deleted partition out of the way at once; its bytes go in the background.
     async fn delete_directory(self: &Rc<Self>, cell: &PartitionCell) {
-        let Some(parent) = cell.directory.parent() else {
+        // A directory of another topic may have the name, if this one never had a record.
+        if !matches!(stranger(&cell.directory, cell.id.topic_id).await, Ok(None)) {
             return;
-        };
-        let aside = parent.join(format!(
-            "{}.{}{DELETED_SUFFIX}",
-            cell.name(),
-            cell.id.topic_id
-        ));
-        match file::rename(&cell.directory, &aside).await {
-            Ok(()) => executor::spawn_detached(async move {
+        }
+        match set_aside(&cell.directory, cell.id.topic_id, DELETED_SUFFIX).await {
+            Ok(aside) => executor::spawn_detached(async move {
                 if let Err(error) = file::delete_dir(&aside).await {
                     tracing::warn!("a deleted partition is left on the disk: {error}");
                 }
@@ -153,5 +150,3 @@ fn partition_of(topic: &Topic, index: i32) -> TopicPartition {
 
 /// Partitions that are opened at the same time.
 const OPENED_AT_ONCE: u64 = 64;
-/// Directories with this ending are being deleted.
-pub const DELETED_SUFFIX: &str = "-delete";

@@ -18,12 +18,14 @@ pub struct Meeting(AtomicUsize);
 impl Shard {
     /// Runs for as long as the shard lives.
     pub async fn upkeep(self: Rc<Self>) {
-        let mut retention_due = clock::mono().plus_ms(FIRST_RETENTION_MS);
+        let every = self.broker_config().retention_check_interval_ms;
+        let mut retention_due = clock::mono().plus_ms(every.min(FIRST_RETENTION_MS));
         let mut idle_due = clock::mono().plus_ms(IDLE_INTERVAL_MS);
         loop {
             executor::sleep(TICK).await;
             let now = clock::now();
             self.wake_starved();
+            self.keep_ballast().await;
             if self.checkpoints.stale.get()
                 && let Err(error) = self.checkpoint_now().await
             {
@@ -119,7 +121,7 @@ impl Shard {
 }
 
 const TICK: Duration = Duration::from_secs(1);
-/// Kafka's `log.initial.task.delay.ms`.
+/// Kafka's `log.initial.task.delay.ms`; no longer than from one check to the next.
 const FIRST_RETENTION_MS: i64 = 30_000;
 const IDLE_INTERVAL_MS: i64 = 10_000;
 const FLUSH_MS_MAX: i64 = 700;
