@@ -24,7 +24,7 @@
 //! | Fetch, long poll, sendfile | `server/handlers/fetch.rs`, `shard/fetch.rs`, `log/read.rs`, `shard/read.rs`, `server/pipeline.rs` |
 //! | segments, indexes, retention, recovery | `log/` (plan), `shard/disk.rs` (done), `shard/recover.rs`, `shard/upkeep.rs` |
 //! | idempotent producers, producer ids | `producer/`, `shard/controller.rs` |
-//! | consumer groups, committed offsets | `group/` (state), `shard/groups.rs` (records), `server/handlers/groups.rs` |
+//! | consumer groups, committed offsets | `group/` (state), `shard/groups.rs`, `shard/compact.rs` (records), `server/handlers/groups.rs` |
 //! | topics, configs, nodes, the metadata log | `metadata/`, `shard/controller.rs`, `shard/topics.rs`, `server/handlers/topics.rs`, `configs.rs`, `metadata.rs` |
 //! | ListOffsets, OffsetForLeaderEpoch, DeleteRecords | `shard/lookup.rs`, `server/handlers/offsets.rs` |
 //! | the wire protocol | `wire/messages/` (declarations), `wire/` (codec) |

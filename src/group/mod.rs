@@ -18,6 +18,7 @@
 //! | `appended` | what follows a write, good or failed |
 //! | `classic`, `offsets`, `timers`, `effects` | the state |
 //! | `records`, `convert` | bytes of the log, messages of the protocol |
+//! | `live` | what of a log is still true |
 
 mod admin;
 mod api;
@@ -29,6 +30,7 @@ mod coordinator;
 mod effects;
 mod join;
 mod leave;
+mod live;
 mod offset_commit;
 mod offset_fetch;
 mod offsets;
@@ -42,6 +44,7 @@ pub use api::*;
 pub use config::Config;
 pub use convert::deleted_groups;
 pub use coordinator::Coordinator;
+pub use live::{LiveRecord, LiveRecords};
 
 /// The partition of `__consumer_offsets`, out of `count`, that a group belongs to. Kafka's own mapping (G39), so that its
 /// tools find a group's records where they look.

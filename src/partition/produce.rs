@@ -78,21 +78,35 @@ impl Partition {
         self.log.next_position(&facts(header), now)
     }
 
+    /// Begins a new segment if there are records in the last one; the first offset of what comes next.
+    pub fn roll(&mut self, now: Now) -> Offset {
+        let end = self.log.chain().appended();
+        if self.log.roll(now) {
+            self.note_snapshot();
+        }
+        end
+    }
+
     /// Takes in a batch that `check_produce` let through. Stamp base offset and leader epoch into its header.
     pub fn append(&mut self, header: &BatchHeader, now: Now) -> Appended {
         let facts = facts(header);
         let roll = self.log.next_position(&facts, now).roll;
         if roll || self.bytes_since_snapshot >= SNAPSHOT_BYTES {
-            let at = self.log.chain().appended();
-            self.snapshots
-                .push_back((at, self.producers.encode_snapshot()));
-            self.bytes_since_snapshot = 0;
+            self.note_snapshot();
         }
         let appended = self.log.append(&facts, now);
         self.producers
             .update(header, appended.base_offset, now.wall);
         self.bytes_since_snapshot += u64::from(facts.size);
         appended
+    }
+
+    /// Producer state as it is now, to be written when everything before is durable.
+    fn note_snapshot(&mut self) {
+        let at = self.log.chain().appended();
+        self.snapshots
+            .push_back((at, self.producers.encode_snapshot()));
+        self.bytes_since_snapshot = 0;
     }
 }
 

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
+use super::compact::Compaction;
 use super::{AppendRequest, BatchBytes, PartitionCell, Shard};
 use crate::base::{ErrorCode, LeaderEpoch, Offset, PartitionIndex, ShardId, Uuid};
 use crate::group::{Append, AppendId, Config, Coordinator, Reply, Token, partition_for};
@@ -30,8 +31,9 @@ pub struct Host {
     next_token: Cell<u64>,
     /// Appends to do, in order.
     appends: RefCell<Vec<Append>>,
-    /// There are appends to do.
-    appended: Notify,
+    /// There are appends to do, or the log may be made shorter.
+    appended: Rc<Notify>,
+    compaction: Rc<Compaction>,
     /// The next deadline may have moved.
     timer: Notify,
 }
@@ -142,11 +144,11 @@ impl Shard {
     pub(super) async fn start_coordinator(self: &Rc<Self>, cell: Rc<PartitionCell>) {
         let mut coordinator = Coordinator::new(self.group_config());
         let loaded = self
-            .replay_records(&cell, |_, key, value| {
-                let Some(key) = key else {
+            .replay_records(&cell, Offset::ZERO, |record| {
+                let Some(key) = record.key else {
                     return;
                 };
-                if let Err(error) = coordinator.replay(key, value) {
+                if let Err(error) = coordinator.replay(key, record.value) {
                     tracing::error!(partition = %cell.name(), "group record left out: {error}");
                 }
             })
@@ -157,13 +159,15 @@ impl Shard {
         }
         coordinator.finish_loading(clock::now());
         let index = cell.id.partition;
+        let appended = Rc::new(Notify::new());
         let host = Rc::new(Host {
+            compaction: Compaction::new(cell.clone(), appended.clone()),
             cell,
             coordinator: RefCell::new(coordinator),
             waiting: RefCell::default(),
             next_token: Cell::new(1),
             appends: RefCell::default(),
-            appended: Notify::new(),
+            appended,
             timer: Notify::new(),
         });
         self.groups.hosts.borrow_mut().insert(index, host.clone());
@@ -225,10 +229,11 @@ impl Host {
         self.timer.notify();
     }
 
-    /// Appends records in order; what is durable is reported in order too.
+    /// Appends records in order; what is durable is reported in order too. In between the log is kept short.
     async fn append(self: Rc<Self>, shard: Rc<Shard>) {
         loop {
             let queued = self.appended.wait();
+            self.compaction.go_on(&shard).await;
             let appends = self.appends.take();
             if appends.is_empty() {
                 if self.cell.deleted.get() {

@@ -12,7 +12,7 @@
 //! | `recover`, `checkpoint` | start and what makes it short |
 //! | `topics`, `aside` | a new image: partitions come and go |
 //! | `controller` | metadata changes, on shard 0 |
-//! | `groups` | coordinators and their records |
+//! | `groups`, `compact` | coordinators and their records, kept short |
 //! | `memory`, `upkeep` | eviction, retention, timers |
 //! | `space` | a full disk |
 
@@ -20,6 +20,7 @@ mod append;
 mod aside;
 mod cell;
 mod checkpoint;
+mod compact;
 mod controller;
 pub mod counters;
 mod disk;

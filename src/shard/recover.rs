@@ -19,6 +19,7 @@ use crate::metadata::config::TopicConfig;
 use crate::metadata::topic_name::CLUSTER_METADATA;
 use crate::metadata::{Controller, Image, Machine, MetadataRecord};
 use crate::partition::{Partition, PartitionConfig, PartitionFiles, PartitionRecovery};
+use crate::record::Record;
 use crate::record::scan::Batches;
 
 /// What a shard found at its start.
@@ -211,19 +212,20 @@ impl Shard {
         Ok(snapshots)
     }
 
-    /// Calls `each` with key and value of every durable record of a partition.
+    /// Calls `each` with every durable record of a partition from an offset on (or from its start); the offset after the last.
     pub(super) async fn replay_records(
         self: &Rc<Self>,
         cell: &Rc<PartitionCell>,
-        mut each: impl FnMut(Offset, Option<&[u8]>, Option<&[u8]>),
-    ) -> Result<(), String> {
-        let mut at = cell.partition.borrow().chain().log_start();
+        from: Offset,
+        mut each: impl FnMut(&Record<'_>),
+    ) -> Result<Offset, String> {
+        let mut at = cell.partition.borrow().chain().log_start().max(from);
         loop {
             let location = cell.partition.borrow().log().locate(at);
             let location = location.map_err(|error| error.to_string())?;
             let mut position = location.position;
             if position >= location.limit {
-                return Ok(());
+                return Ok(at);
             }
             while position < location.limit {
                 let header = self
@@ -242,7 +244,7 @@ impl Shard {
                 for record in records {
                     let record = record.map_err(|error| error.to_string())?;
                     if record.offset >= at {
-                        each(record.offset, record.key, record.value);
+                        each(&record);
                     }
                 }
                 at = at.max(header.next_offset());
@@ -271,8 +273,8 @@ impl Shard {
         }
         let mut controller = Controller::new(image, self.statics().clone());
         let mut bad = None;
-        self.replay_records(&cell, |offset, _, value| {
-            let Some(value) = value else {
+        self.replay_records(&cell, Offset::ZERO, |record| {
+            let (offset, Some(value)) = (record.offset, record.value) else {
                 return;
             };
             let value = bytes::Bytes::copy_from_slice(value);

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::super::classic::{Group, State};
 use super::*;
+use crate::base::Offset;
 
 const HISTORIES: u64 = 200;
 const STEPS: usize = 250;
@@ -436,6 +437,7 @@ impl History {
             replayed.expect("our own records are good");
         }
         copy.finish_loading(self.bench.now);
+        self.check_compacted(&copy);
         let offsets = |coordinator: &Coordinator| {
             let of_group = coordinator.offsets.all_committed("g");
             let owned =
@@ -458,6 +460,35 @@ impl History {
         }
         let copied = copied.expect("the group has a record");
         assert_eq!(durable_part(copied), durable_part(group));
+    }
+
+    /// The live records behind any part of the log, whole or cut off by a crash, or alone, say what the log says.
+    fn check_compacted(&self, replayed: &Coordinator) {
+        let mut live = LiveRecords::default();
+        for (record, at) in self.bench.log.iter().zip(0..) {
+            let (key, value) = (Some(&record.key[..]), record.value.as_deref());
+            live.take(Offset(at), Timestamp(at), key, value);
+        }
+        let bytes = live.bytes();
+        let live = live.into_records();
+        assert_eq!(bytes, live.iter().map(LiveRecord::bytes).sum::<u64>());
+        assert!(live.is_sorted_by_key(|record| record.offset));
+        let cut = (self.bench.log.len() * 7 + 3) % (live.len() + 1);
+        let expected = whole_state(replayed);
+        for (with_log, written) in [(true, cut), (true, live.len()), (false, live.len())] {
+            let mut compacted = Coordinator::new(Config::default());
+            for record in self.bench.log.iter().filter(|_| with_log) {
+                let replayed = compacted.replay(&record.key, record.value.as_deref());
+                replayed.expect("our own records are good");
+            }
+            for record in &live[..written] {
+                let replayed = compacted.replay(&record.key, Some(&record.value));
+                replayed.expect("our own records are good");
+            }
+            compacted.finish_loading(self.bench.now);
+            let found = whole_state(&compacted);
+            assert_eq!(found, expected, "with the log before it: {with_log}");
+        }
     }
 
     /// Clients fall silent, the disk works: everything that was asked is answered, and the group empties.
@@ -521,6 +552,19 @@ fn check_group(group: &Group) {
             assert_eq!(group.join_timer, None);
         }
     }
+}
+
+/// Everything that a coordinator has loaded, printed; but for groups that hold nothing, which only a log that still has what they
+/// held brings back.
+fn whole_state(coordinator: &Coordinator) -> Vec<String> {
+    let groups = coordinator.groups.values();
+    let groups = groups.filter(|group| group.has_record || coordinator.offsets.has_any(&group.id));
+    let states = groups.map(|group| {
+        let offsets = coordinator.offsets.all_committed(&group.id);
+        let offsets: Vec<_> = offsets.collect();
+        format!("{}: {} {offsets:?}", group.id, durable_part(group))
+    });
+    states.collect()
 }
 
 /// What of a group survives a restart, printed.
