@@ -20,6 +20,11 @@ const LOAD_CORE: &str = "1";
 const BATCH_BYTES: usize = 1 << 20;
 const RECORD_BYTES: usize = 1024;
 const IN_FLIGHT: usize = 5;
+/// More than the memory of the broker, whose pages the kernel clears once, and more than the topic keeps: then it goes on in the files it has,
+/// as the file that fio writes was written before.
+const WARM_UP_BYTES: usize = 5 << 28;
+const SEGMENT_BYTES: &str = "268435456";
+const RETENTION_BYTES: &str = "536870912";
 const PORT: u16 = 19_392;
 /// Of the broker, to look at while it runs.
 const METRICS: &str = "127.0.0.1:19393";
@@ -295,7 +300,7 @@ impl Drop for Broker {
 fn broker_produce(dir: &Path, bytes: usize) -> (f64, f64) {
     let broker = Broker::start(dir);
     let mut stream = broker.connect();
-    drive(&mut stream, "bench", bytes / 8); // warm-up: first segment, executor, page tables
+    drive(&mut stream, "bench", WARM_UP_BYTES);
     let before = broker.cpu_seconds();
     let rate = drive(&mut stream, "bench", bytes);
     (rate, (broker.cpu_seconds() - before) / (bytes as f64 / 1e9))
@@ -359,9 +364,15 @@ fn create_topic(stream: &mut TcpStream, topic: &str) {
     body.extend(1i32.to_be_bytes());
     body.extend(1i16.to_be_bytes());
     body.extend(0i32.to_be_bytes());
-    body.extend(1i32.to_be_bytes());
-    string(&mut body, "max.message.bytes");
-    string(&mut body, "2000000");
+    body.extend(3i32.to_be_bytes());
+    for (name, value) in [
+        ("max.message.bytes", "2000000"),
+        ("segment.bytes", SEGMENT_BYTES),
+        ("retention.bytes", RETENTION_BYTES),
+    ] {
+        string(&mut body, name);
+        string(&mut body, value);
+    }
     body.extend(10_000i32.to_be_bytes());
     body.push(0);
     stream.write_all(&framed(body)).expect("send");

@@ -59,6 +59,15 @@ impl Log {
         self.raise_log_start(self.segments[count].base)
     }
 
+    /// Applies `retention.bytes` alone: a ring that is full gives its oldest segment to the next one.
+    pub fn expire_by_size(&mut self) -> Expired {
+        let count = self.expired_by_size();
+        if self.offline.is_some() || count == 0 || count == self.segments.len() {
+            return Expired::default();
+        }
+        self.raise_log_start(self.segments[count].base)
+    }
+
     /// Gives up the oldest segment to make room (hard budget of the ring); the active one is rolled first if it is
     /// the only one. Nothing happens while its bytes are not durable.
     pub fn drop_oldest(&mut self, now: Now) -> Expired {

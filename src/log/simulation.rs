@@ -353,7 +353,11 @@ impl World {
                 }
             }
             90..=91 => {
-                let _ = self.log.expire(self.now());
+                let _ = if random.one_in(2) {
+                    self.log.expire(self.now())
+                } else {
+                    self.log.expire_by_size()
+                };
                 self.forget_deleted();
             }
             92 => {

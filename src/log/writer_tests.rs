@@ -348,6 +348,26 @@ fn a_dropped_segment_is_written_over_by_the_next_one() {
 }
 
 #[test]
+fn a_full_ring_gives_up_what_does_not_fit_and_no_more() {
+    let mut log = log(LogConfig {
+        segment_bytes: 10_000,
+        retention_bytes: 25_000,
+        ..LogConfig::default()
+    });
+    for _ in 0..2 {
+        append(&mut log, 9_000);
+    }
+    settled(&mut log);
+    assert_eq!(log.expire_by_size(), Expired::default());
+    append(&mut log, 9_000);
+    append(&mut log, 9_000);
+    settled(&mut log);
+    assert_eq!(log.expire_by_size().log_start, Some(Offset(1)));
+    assert_eq!(log.expire_by_size(), Expired::default());
+    assert_eq!(log.size_bytes(), 27_000);
+}
+
+#[test]
 fn a_file_goes_only_after_the_checkpoint_and_its_last_reader() {
     let config = LogConfig {
         segment_bytes: 1000,

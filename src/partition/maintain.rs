@@ -17,6 +17,13 @@ impl Partition {
         }
     }
 
+    /// `retention.bytes`, as soon as a segment is full. Afterwards poll for `IoOp`s, and see `checkpoint_needed`.
+    pub fn maintain_size(&mut self) {
+        if self.config.cleanup_delete {
+            self.log.expire_by_size();
+        }
+    }
+
     /// Gives up the oldest segment, for the hard budget of the ring. False: there is nothing to give up.
     pub fn drop_oldest(&mut self, now: Now) -> bool {
         self.log.drop_oldest(now).log_start.is_some()

@@ -76,6 +76,9 @@ impl Shard {
         cell.operations.set(cell.operations.get() - 1);
         self.ended(&cell, tag, result);
         cell.settled.notify();
+        if matches!(tag, IoTag::Seal(_)) {
+            self.segment_sealed(&cell);
+        }
         self.start_operations(&cell);
     }
 

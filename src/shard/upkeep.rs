@@ -74,6 +74,24 @@ impl Shard {
         }
     }
 
+    /// A segment is full: `retention.bytes` does not wait for the next check, so that a flow that fills its partition's share of
+    /// the disk goes on in the files it has.
+    pub(super) fn segment_sealed(self: &Rc<Self>, cell: &Rc<PartitionCell>) {
+        if cell.is_metadata() {
+            return;
+        }
+        cell.partition.borrow_mut().maintain_size();
+        if cell.partition.borrow().checkpoint_needed() {
+            cell.moved.notify();
+            let shard = self.clone();
+            executor::spawn_detached(async move {
+                if let Err(error) = shard.checkpoint_now().await {
+                    tracing::error!("checkpoint not written: {error}");
+                }
+            });
+        }
+    }
+
     /// The end of a clean stop: everything is on the disk, and a checkpoint says so.
     pub async fn finish(self: &Rc<Self>) -> Result<(), StorageError> {
         let deadline = clock::mono().plus_ms(FLUSH_MS_MAX);
