@@ -21,7 +21,7 @@ pub struct Listener {
     fd: Rc<OwnedFd>,
     /// Closed to make room for the one that is turned away when descriptors run out.
     spare: Option<File>,
-    turned_away: u64,
+    on_turned_away: Option<Box<dyn Fn()>>,
 }
 
 /// Connections the kernel keeps until they are accepted (bounded by `net.core.somaxconn`).
@@ -41,7 +41,16 @@ impl Listener {
         Listener {
             fd: Rc::new(listener.into()),
             spare: open_spare(),
-            turned_away: 0,
+            on_turned_away: None,
+        }
+    }
+
+    /// `count` is called for each connection that is closed at once because no descriptors are left.
+    #[must_use]
+    pub fn counting_turned_away(self, count: impl Fn() + 'static) -> Listener {
+        Listener {
+            on_turned_away: Some(Box::new(count)),
+            ..self
         }
     }
 
@@ -67,11 +76,6 @@ impl Listener {
     /// Where it listens, with the port the kernel has chosen if it was 0.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         tcp_address(SockRef::from(&*self.fd).local_addr()?)
-    }
-
-    /// Connections that were closed at once because no descriptors were left.
-    pub fn turned_away(&self) -> u64 {
-        self.turned_away
     }
 
     /// The next connection. An error is the listener's own, and final.
@@ -117,8 +121,10 @@ impl Listener {
     /// Accepts one connection with the spare descriptor and closes it, so that it isn't left hanging.
     fn turn_away(&mut self) {
         self.spare = None;
-        if self.accept_now().is_ok() {
-            self.turned_away += 1;
+        if self.accept_now().is_ok()
+            && let Some(count) = &self.on_turned_away
+        {
+            count();
         }
         self.spare = open_spare();
     }

@@ -27,9 +27,9 @@ pub enum ProduceCheck {
 }
 
 impl Partition {
-    /// May this batch be appended? Changes nothing.
-    /// Errors: KAFKA_STORAGE_ERROR, INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS, RECORD_LIST_TOO_LARGE, and those of
-    /// producer sequences.
+    /// May this batch be appended? Changes nothing. `min.insync.replicas` asks for no more than the partition has, which is one
+    /// (as in Kafka with eligible leader replicas).
+    /// Errors: KAFKA_STORAGE_ERROR, INVALID_REQUIRED_ACKS, RECORD_LIST_TOO_LARGE, and those of producer sequences.
     pub fn check_produce(
         &self,
         header: &BatchHeader,
@@ -41,9 +41,6 @@ impl Partition {
         }
         if self.log.offline().is_some() {
             return Err(ErrorCode::KafkaStorageError);
-        }
-        if acks == -1 && self.config.min_insync_replicas > 1 {
-            return Err(ErrorCode::NotEnoughReplicas);
         }
         if size > self.config.log.segment_bytes {
             return Err(ErrorCode::RecordListTooLarge);

@@ -15,8 +15,6 @@ pub struct PartitionConfig {
     pub log: LogConfig,
     /// `cleanup.policy` contains `delete`: retention applies.
     pub cleanup_delete: bool,
-    /// `min.insync.replicas`: above 1, acks=all is refused, there is one copy.
-    pub min_insync_replicas: i32,
     /// `producer.id.expiration.ms`.
     pub producer_expiration_ms: i64,
 }
@@ -26,7 +24,6 @@ impl Default for PartitionConfig {
         PartitionConfig {
             log: LogConfig::default(),
             cleanup_delete: true,
-            min_insync_replicas: 1,
             producer_expiration_ms: 86_400_000,
         }
     }

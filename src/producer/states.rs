@@ -199,11 +199,6 @@ impl ProducerStates {
         expired
     }
 
-    /// Forgets everybody, as when all of the log is gone.
-    pub fn clear(&mut self) {
-        self.inner = None;
-    }
-
     pub fn len(&self) -> usize {
         self.inner.as_ref().map_or(0, |inner| inner.index.len())
     }

@@ -117,7 +117,7 @@ const ALLOWED_DIFFERENCES: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn every_batch_gets_the_answer_kafka_gives() {
+fn g15_every_batch_gets_the_answer_kafka_gives() {
     let mut agreed = 0;
     let mut used = [false; ALLOWED_DIFFERENCES.len()];
     for line in include_str!("../../tests/goldens/record/append.txt").lines() {

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn restamped_batch_has_the_checksum_of_its_new_bytes() {
+    fn g14_restamped_batch_has_the_checksum_of_its_new_bytes() {
         for name in testing::KAFKA_BATCHES {
             let mut batch = testing::kafka_batch(name);
             let mut header = BatchHeader::read(&batch).expect("61 bytes");

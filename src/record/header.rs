@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn stamping_leaves_the_checksum_valid() {
+    fn g13_stamping_leaves_the_checksum_valid() {
         let mut bytes = testing::kafka_batch("none");
         stamp(&mut bytes, Offset(1 << 40), LeaderEpoch(77));
         let header = BatchHeader::read(&bytes).expect("61 bytes");

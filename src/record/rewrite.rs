@@ -54,7 +54,7 @@ mod tests {
     use crate::record::testing;
 
     #[test]
-    fn every_codec_turns_into_every_other() {
+    fn g16_every_codec_turns_into_every_other() {
         let plain = testing::kafka_batch("none");
         for from in Compression::ALL {
             let batch = testing::kafka_batch(from.name());

@@ -20,5 +20,7 @@ mod receive;
 mod route;
 mod serve;
 mod sweep;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use serve::{ServeError, ServeOptions, serve};

@@ -266,7 +266,12 @@ async fn run(
         .borrow_mut()
         .push(executor::spawn(server.clone().sweep()));
     take_arrivals(&server);
-    let accepting = executor::spawn(accept(server.clone(), Listener::from_std(listener)));
+    let turned_away = {
+        let shard = shard.clone();
+        move || shard.counters.connections_turned_away.one()
+    };
+    let listener = Listener::from_std(listener).counting_turned_away(turned_away);
+    let accepting = executor::spawn(accept(server.clone(), listener));
     if shard.id == ShardId(0) {
         shard
             .remove_old_checkpoints()
@@ -346,23 +351,35 @@ async fn accept(server: Rc<Server>, mut listener: Listener) {
 /// Answers what is in flight, makes everything durable, and writes the last checkpoint.
 async fn wind_down(shard: &Rc<Shard>, server: &Rc<Server>) -> Result<(), String> {
     tracing::debug!("shard {} stops", shard.id);
+    // Every wait ends at a time of this one clock, so that slow ones do not add up.
+    let begun = clock::mono();
+    let by = |ms| begun.plus_ms(ms);
     shard.begin_stop();
-    let deadline = clock::mono().plus_ms(ANSWER_MS_MAX);
-    while !server.is_empty() && clock::mono() < deadline {
+    while !server.is_empty() && clock::mono() < by(ANSWERED_BY_MS) {
         executor::sleep(Duration::from_millis(5)).await;
     }
     tracing::debug!("shard {} has answered", shard.id);
     server.close_all();
     // Other shards may still need this one's partitions while they answer.
-    shard.meet().await;
-    shard.finish().await.map_err(|error| error.to_string())?;
+    shard.meet(by(MET_BY_MS)).await;
+    shard
+        .finish(by(FLUSHED_BY_MS))
+        .await
+        .map_err(|error| error.to_string())?;
     tracing::debug!("shard {} is on the disk", shard.id);
-    shard.meet().await;
+    shard.meet(by(ENDED_BY_MS)).await;
     Ok(())
 }
 
 /// How long a port in use is waited for.
 const PORT_WAIT: Duration = Duration::from_secs(2);
 const PORT_RETRY: Duration = Duration::from_millis(20);
-/// How long requests in flight may take when the broker stops.
-const ANSWER_MS_MAX: i64 = 800;
+/// When the broker stops, requests in flight may take until then, in milliseconds since a shard heard of it; what waits for
+/// others (a join for its group, an answer for a reader that does not read) is cut off.
+const ANSWERED_BY_MS: i64 = 600;
+/// Then the other shards are waited for.
+const MET_BY_MS: i64 = 800;
+/// Then what is in memory goes to the disk; a checkpoint follows.
+const FLUSHED_BY_MS: i64 = 1_300;
+/// Then the other shards are waited for again; 2 s are promised.
+const ENDED_BY_MS: i64 = 1_600;

@@ -169,8 +169,6 @@ pub fn partition_config(topic: TopicConfig, broker: BrokerConfig) -> PartitionCo
             ..LogConfig::default()
         },
         cleanup_delete: topic.cleanup_delete,
-        // As Kafka with eligible leader replicas: never more than the partition has, which is one.
-        min_insync_replicas: topic.min_insync_replicas.min(1) as i32,
         producer_expiration_ms: broker.producer_id_expiration_ms,
     }
 }

@@ -25,7 +25,6 @@ pub struct FetchAsk {
     pub bytes_max: usize,
     pub current_leader_epoch: LeaderEpoch,
     pub last_fetched_epoch: LeaderEpoch,
-    pub read_committed: bool,
 }
 
 /// What one partition answers.

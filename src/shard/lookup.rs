@@ -18,7 +18,6 @@ pub struct OffsetAsk {
     /// Or one of the special ones, below 0.
     pub timestamp: Timestamp,
     pub current_leader_epoch: LeaderEpoch,
-    pub read_committed: bool,
 }
 
 /// What is found; offset -1 if nothing is.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::{PartitionCell, Shard};
+use crate::base::MonoNs;
 use crate::io::file::StorageError;
 use crate::io::{clock, executor};
 
@@ -92,9 +93,9 @@ impl Shard {
         }
     }
 
-    /// The end of a clean stop: everything is on the disk, and a checkpoint says so.
-    pub async fn finish(self: &Rc<Self>) -> Result<(), StorageError> {
-        let deadline = clock::mono().plus_ms(FLUSH_MS_MAX);
+    /// The end of a clean stop: everything is on the disk, and a checkpoint says so. What is not there by `deadline` is left to
+    /// the next start.
+    pub async fn finish(self: &Rc<Self>, deadline: MonoNs) -> Result<(), StorageError> {
         let flushed = executor::until(deadline, self.flush()).await;
         match flushed {
             Some(()) => self.checkpoint_clean().await,
@@ -124,14 +125,13 @@ impl Shard {
     }
 
     /// Waits until every shard is here, or has had its time.
-    pub async fn meet(&self) {
+    pub async fn meet(&self, deadline: MonoNs) {
         let meeting = &self.settings.meeting.0;
         let shards = usize::from(self.settings.shards);
         // Each shard comes once per meeting: the number of the meeting follows from how often this one came.
         let round = self.meetings.get() + 1;
         self.meetings.set(round);
         meeting.fetch_add(1, Ordering::AcqRel);
-        let deadline = clock::mono().plus_ms(MEETING_MS_MAX);
         while meeting.load(Ordering::Acquire) < round * shards && clock::mono() < deadline {
             executor::sleep(Duration::from_millis(1)).await;
         }
@@ -142,5 +142,3 @@ const TICK: Duration = Duration::from_secs(1);
 /// Kafka's `log.initial.task.delay.ms`; no longer than from one check to the next.
 const FIRST_RETENTION_MS: i64 = 30_000;
 const IDLE_INTERVAL_MS: i64 = 10_000;
-const FLUSH_MS_MAX: i64 = 700;
-const MEETING_MS_MAX: i64 = 1_000;

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_apis_and_versions_are_refused_with_what_was_asked() {
+    fn g6_unknown_apis_and_versions_are_refused_with_what_was_asked() {
         assert_eq!(
             read(&[0, 4, 0, 1, 0, 0, 0, 0]),
             Err(HeaderError::UnknownApi { key: 4, version: 1 })

@@ -99,7 +99,7 @@ fn g38_metadata_is_limited_per_partition_as_java_counts_it() {
 }
 
 #[test]
-fn an_offset_is_answered_and_seen_once_it_is_durable() {
+fn g33_an_offset_is_answered_and_seen_once_it_is_durable() {
     let mut bench = Bench::eager();
     bench.commit_one(simple_commit(1));
     bench.slow_disk = true;

@@ -1,6 +1,6 @@
 //! The broker config keys that ringlog honours or keeps, in one table: Kafka's names, and a few of its own.
 //! Owned by nobody, constants.
-//! Always: a key with Kafka's name has Kafka's type, default and rule, but for the differences that `tests/config_table.rs`
+//! Always: a key with Kafka's name has Kafka's type, default and rule, but for the differences that `tests/config`
 //! lists with a reason.
 //! Kafka's other keys are names in `not_honoured`.
 

@@ -29,8 +29,6 @@ pub struct TopicConfig {
     pub timestamp_before_max_ms: i64,
     /// `message.timestamp.type`.
     pub timestamp_type: TimestampType,
-    /// `min.insync.replicas`, as it was set; a partition has one replica.
-    pub min_insync_replicas: u32,
     /// `retention.bytes`; `None` is no limit.
     pub retention_bytes: Option<u64>,
     /// `retention.ms`; `None` is no limit.
@@ -80,7 +78,6 @@ impl TopicConfig {
                 "LogAppendTime" => TimestampType::LogAppendTime,
                 _ => TimestampType::CreateTime,
             },
-            min_insync_replicas: fields.unsigned("min.insync.replicas"),
             retention_bytes: u64::try_from(fields.integer("retention.bytes")).ok(),
             retention_ms: Some(fields.integer("retention.ms")).filter(|ms| *ms >= 0),
             segment_bytes: fields.unsigned("segment.bytes"),

@@ -1,6 +1,6 @@
 //! Every topic config key of Kafka 4.4 (`TopicConfig`, `LogConfig`), in one table.
 //! Owned by nobody, constants.
-//! Always: name, type, default and rule are Kafka's, but for the differences that `tests/config_table.rs` lists with a reason.
+//! Always: name, type, default and rule are Kafka's, but for the differences that `tests/config` lists with a reason.
 //! Which broker keys give a topic its defaults is in the same table: `synonyms`.
 
 use super::definition::{Definition, Effect, Kind, Rule};

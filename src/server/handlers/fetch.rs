@@ -75,10 +75,10 @@ fn refused(request: &FetchRequest) -> Option<ErrorCode> {
         // There are no followers: nobody may take part in replication.
         return Some(ErrorCode::ClusterAuthorizationFailed);
     }
-    match (request.session_id, request.session_epoch) {
-        // Sessionless, or a new session that is not granted (kafka-go sends session id -1).
-        (_, -1 | 0) => None,
-        (0, _) if request.session_epoch < -1 => Some(ErrorCode::InvalidFetchSessionEpoch),
+    match request.session_epoch {
+        // Sessionless, or a new session that is not granted, whatever id is left behind (kafka-go sends -1).
+        -1 | 0 => None,
+        // To go on with a session: there are none (`FetchManager.newContext`).
         _ => Some(ErrorCode::FetchSessionIdNotFound),
     }
 }
@@ -105,7 +105,6 @@ fn resolve(shard: &Shard, image: &Image, request: &FetchRequest, version: i16) -
                     bytes_max: usize::try_from(partition.partition_max_bytes).unwrap_or(0),
                     current_leader_epoch: known_epoch(partition.current_leader_epoch),
                     last_fetched_epoch: known_epoch(partition.last_fetched_epoch),
-                    read_committed: request.isolation_level == 1,
                 };
                 Ok((state.shard, ask))
             });
@@ -243,5 +242,127 @@ fn respond(
     match response_frame::<FetchRequest>(header.correlation_id, &response, version) {
         Ok(frame) => Outcome::Reply(Reply::new(frame, ranges)),
         Err(error) => Outcome::Close(format!("an answer could not be encoded: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::testing::{image_with_topic, response_in};
+    use crate::wire::Str;
+    use crate::wire::messages::fetch::{FetchPartition, FetchTopic};
+
+    /// The frame of the answer to a fetch of partition 0 of `t`, which came to this.
+    fn frame(
+        image: &Image,
+        topic_id: crate::base::Uuid,
+        version: i16,
+        error: ErrorCode,
+    ) -> Vec<u8> {
+        let request = FetchRequest {
+            topics: vec![FetchTopic {
+                topic: Str::from("t"),
+                topic_id: match version >= VERSION_BY_ID {
+                    true => topic_id,
+                    false => crate::base::Uuid::ZERO,
+                },
+                partitions: vec![FetchPartition::default()],
+            }],
+            ..Default::default()
+        };
+        let header = RequestHeader {
+            request_api_key: 1,
+            request_api_version: version,
+            correlation_id: 5,
+            client_id: None,
+        };
+        let wanted = [Wanted {
+            topic: 0,
+            partition: 0,
+            target: Err(error),
+        }];
+        let answers = vec![FetchAnswer::failed(error)];
+        match respond(image, &header, &request, &wanted, answers) {
+            Outcome::Reply(reply) => reply.frame.bytes.to_vec(),
+            _ => panic!("version {version} and {error}: no reply"),
+        }
+    }
+
+    #[test]
+    fn g21_to_go_on_with_a_session_is_refused_and_to_begin_or_leave_one_is_not() {
+        let asked = |session_id, session_epoch| {
+            refused(&FetchRequest {
+                session_id,
+                session_epoch,
+                ..Default::default()
+            })
+        };
+        for (id, epoch) in [(0, 0), (0, -1), (-1, -1), (7, -1), (7, 0)] {
+            assert_eq!(asked(id, epoch), None, "id {id} epoch {epoch}");
+        }
+        for (id, epoch) in [(7, 1), (7, i32::MAX), (0, 1), (0, -2), (7, i32::MIN)] {
+            let error = Some(ErrorCode::FetchSessionIdNotFound);
+            assert_eq!(asked(id, epoch), error, "id {id} epoch {epoch}");
+        }
+    }
+
+    #[test]
+    fn g24_no_records_are_empty_and_never_null() {
+        let (image, id) = image_with_topic(1, "t", 1);
+        for version in 4..=18 {
+            for error in [
+                ErrorCode::None,
+                ErrorCode::OffsetOutOfRange,
+                ErrorCode::UnknownTopicOrPartition,
+                ErrorCode::KafkaStorageError,
+            ] {
+                let bytes = frame(&image, id, version, error);
+                // A length of 0; compact, a 1, and behind it the tags of partition, topic and response.
+                let end: &[u8] = match version {
+                    ..12 => &[0, 0, 0, 0],
+                    _ => &[1, 0, 0, 0],
+                };
+                assert!(bytes.ends_with(end), "version {version} and {error}");
+                let response = response_in::<FetchRequest>(&bytes, version);
+                let data = &response.responses[0].partitions[0];
+                assert_eq!(data.error_code, error.code());
+                assert_eq!(data.records, Records::Bytes(Default::default()));
+            }
+        }
+    }
+
+    #[test]
+    fn g17_the_wrong_node_names_the_leader_and_its_endpoint_where_the_version_has_room() {
+        let (image, id) = image_with_topic(2, "t", 2);
+        let topic = image.topic_by_id(id).expect("it was made");
+        let leader = topic
+            .partition(PartitionIndex(0))
+            .expect("it has two")
+            .leader;
+        let leader = image.node(leader.expect("it is led")).expect("a node");
+        for version in 4..=18 {
+            let bytes = frame(&image, id, version, ErrorCode::NotLeaderOrFollower);
+            let response = response_in::<FetchRequest>(&bytes, version);
+            let data = &response.responses[0].partitions[0];
+            assert_eq!(data.error_code, 6);
+            let named = match version {
+                ..12 => LeaderIdAndEpoch::default(),
+                _ => LeaderIdAndEpoch {
+                    leader_id: leader.id.0,
+                    leader_epoch: 0,
+                },
+            };
+            assert_eq!(data.current_leader, named, "version {version}");
+            let endpoints: Vec<_> = response
+                .node_endpoints
+                .iter()
+                .map(|node| (node.node_id, node.port))
+                .collect();
+            let there = match version {
+                ..16 => vec![],
+                _ => vec![(leader.id.0, i32::from(leader.port))],
+            };
+            assert_eq!(endpoints, there, "version {version}");
+        }
     }
 }

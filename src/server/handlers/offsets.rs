@@ -81,7 +81,6 @@ pub async fn list(
                 let ask = OffsetAsk {
                     timestamp: Timestamp(partition.timestamp),
                     current_leader_epoch: LeaderEpoch(partition.current_leader_epoch),
-                    read_committed: request.isolation_level == 1,
                 };
                 list_one(shard, &image, &topic.name, partition.partition_index, ask).await
             };

@@ -336,3 +336,63 @@ fn refusal(
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::testing::{image_with_topic, response_in};
+    use crate::wire::response_frame;
+
+    #[test]
+    fn g17_the_wrong_node_names_the_leader_and_its_endpoint_where_the_version_has_room() {
+        let (image, id) = image_with_topic(2, "t", 2);
+        for version in 3..=13 {
+            let named = (0..2).map(|partition| Named {
+                topic_index: 0,
+                topic: Str::from("t"),
+                topic_id: match version >= VERSION_BY_ID {
+                    true => id,
+                    false => Uuid::ZERO,
+                },
+                partition,
+            });
+            let results = vec![
+                Err(Refused::code(ErrorCode::NotLeaderOrFollower)),
+                Err(Refused::code(ErrorCode::KafkaStorageError)),
+            ];
+            let response = respond(&image, named.collect(), results, version);
+            let frame = response_frame::<ProduceRequest>(5, &response, version).expect("encodes");
+            let response = response_in::<ProduceRequest>(&frame.bytes, version);
+            let partitions = &response.responses[0].partition_responses;
+            let codes: Vec<_> = partitions.iter().map(|one| one.error_code).collect();
+            assert_eq!(codes, [6, 56], "version {version}");
+            let leader = image
+                .topic_by_id(id)
+                .and_then(|topic| topic.partition(PartitionIndex(0))?.leader);
+            let leader = image.node(leader.expect("it is led")).expect("a node");
+            let named = match version {
+                ..10 => LeaderIdAndEpoch::default(),
+                _ => LeaderIdAndEpoch {
+                    leader_id: leader.id.0,
+                    leader_epoch: 0,
+                },
+            };
+            assert_eq!(partitions[0].current_leader, named, "version {version}");
+            assert_eq!(
+                partitions[1].current_leader,
+                LeaderIdAndEpoch::default(),
+                "another error"
+            );
+            let endpoints: Vec<_> = response
+                .node_endpoints
+                .iter()
+                .map(|node| (node.node_id, node.port))
+                .collect();
+            let there = match version {
+                ..10 => vec![],
+                _ => vec![(leader.id.0, i32::from(leader.port))],
+            };
+            assert_eq!(endpoints, there, "version {version}");
+        }
+    }
+}
