@@ -140,7 +140,7 @@ def row(number, what, **limits):
     return add
 
 
-@row("1-4", "frame lengths -1, 0, 2^31-1, max+1")
+@row("1-4", "G9: frame lengths -1, 0, 2^31-1, max+1")
 def lengths(r):
     for size in (-1, 0, (1 << 31) - 1, REQUEST_BYTES_MAX + 1, -(1 << 31)):
         yield r.closes(f"length {size}", struct.pack(">i", size))

@@ -23,11 +23,7 @@ ROW_SECONDS_MIN = 1.0
 
 def produce(connection, topic, partition, batch, acks=-1, timeout_ms=10_000):
     """The error code and the base offset, Produce v7."""
-    body = wire.string(None) + wire.struct.pack(">hi", acks, timeout_ms)
-    body += wire.array([wire.string(topic) + wire.array([wire.struct.pack(">ii", partition, len(batch)) + batch])])
-    answer = connection.ask(0, 7, body)
-    answer.number("i"), answer.string(), answer.number("i"), answer.number("i")
-    return answer.number("h"), answer.number("q")
+    return connection.produce(topic, partition, batch, acks, timeout_ms)[:2]
 
 
 def good_client(bootstrap, topic, done, longest, stop):

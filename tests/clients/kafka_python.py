@@ -28,7 +28,9 @@ def produce(bootstrap, topic, **more):
     for step, *what in driving.steps_to_produce():
         if step == "open":
             codec, acks, idempotent = what
-            options = dict(more, enable_idempotence=idempotent) if more else {}
+            options = dict(more)
+            if more and not idempotent:
+                options["enable_idempotence"] = False  # it is the default with acks=all
             producer = KafkaProducer(
                 bootstrap_servers=bootstrap,
                 compression_type=None if codec == "none" else codec,

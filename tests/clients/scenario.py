@@ -49,7 +49,7 @@ Cell = collections.namedtuple("Cell", "codec acks idempotent first count")
 class Client:
     """One client library: how its driver is started and what the library can do."""
 
-    def __init__(self, name, driver, codecs=CODECS, idempotent=True, instance=True, cooperative=None, header_each=True):
+    def __init__(self, name, driver, codecs=CODECS, idempotent=True, instance=True, cooperative=None, header_each=True, default_idempotent=False):
         self.name = name
         self.driver = [str(part) for part in driver]
         self.codecs = codecs
@@ -57,6 +57,7 @@ class Client:
         self.instance = instance  # static membership
         self.cooperative = cooperative  # name of its cooperative assignor
         self.header_each = header_each  # each record can have headers of its own
+        self.default_idempotent = default_idempotent  # idempotent unless it is told not to be: the driver says nothing where it should be
 
 
 class Driver:
@@ -399,6 +400,9 @@ class Scenario:
             note.detail = f"{len(self.whole)} records"
         with check("stored batches are compressed as asked") as note:
             note.detail = self.batches_are_compressed()
+        if self.client.default_idempotent:
+            with check("G18: a producer that was asked for nothing is idempotent") as note:
+                note.detail = self.idempotent_by_default()
         with check("replay from an offset") as note:
             note.detail = self.replay_from_offset()
         with check("replay from a timestamp") as note:
@@ -498,6 +502,20 @@ class Scenario:
         if set(counts) != set(self.client.codecs):
             raise Failed(f"batches by codec: {dict(counts)}")
         return f"batches by codec {dict(counts)}"
+
+    def idempotent_by_default(self):
+        """The batches sent with acks=all have a producer id, though no driver asked for it."""
+        self.expect_whole()
+        asked = {(r.partition, r.offset) for r in self.whole if self.work.cell_of(int(r.value[:8])).idempotent}
+        found = {
+            (partition, batch.base)
+            for partition in range(PARTITIONS)
+            for batch in wire.stored_batches(self.bootstrap, self.topic, partition)
+            if batch.producer_id >= 0
+        }
+        if not found or not found <= asked or len({partition for partition, _ in found}) < PARTITIONS:
+            raise Failed(f"{len(found)} batches with a producer id, {len(found - asked)} of them sent otherwise")
+        return f"{len(found)} batches"
 
     def expect_whole(self):
         if len(self.whole) != self.work.total:

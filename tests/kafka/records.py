@@ -3,9 +3,14 @@
 Standard library only; the checksum is a table in Python, so keep batches small.
 """
 
+import os
 import struct
+import sys
 import time
 from collections import namedtuple
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from wire import unsigned  # noqa: E402, F401
 
 HEADER = 61
 Record = namedtuple("Record", "offset timestamp key value")
@@ -34,16 +39,6 @@ def varint(number):
     """Zigzag, as records use it."""
     number = (number << 1) ^ (number >> 63)
     number &= (1 << 64) - 1
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def unsigned(number):
-    """An unsigned varint, as compact lengths and tags use it."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

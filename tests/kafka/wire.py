@@ -1,7 +1,7 @@
-"""The few raw Kafka requests the tests make themselves, each at one old, non-flexible version.
+"""The few raw Kafka requests the tests make themselves, most at one old, non-flexible version.
 
-They look at what no client shows: whether a node answers at all, what a group has committed, and how the
-stored batches are compressed. Standard library only.
+They look at what no client shows: whether a node answers at all, what a group has committed, how the
+stored batches are compressed, what a node says that is not asked by its clients. Standard library only.
 """
 
 import socket
@@ -40,6 +40,36 @@ class Reader:
     def array(self, item):
         return [item() for _ in range(self.number("i"))]
 
+    # What flexible versions have instead (KIP-482).
+    def unsigned(self):
+        shift = result = 0
+        while True:
+            byte = self.take(1)[0]
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return result
+            shift += 7
+
+    def compact_blob(self):
+        """None for null."""
+        count = self.unsigned() - 1
+        return None if count < 0 else self.take(count)
+
+    def compact_string(self):
+        data = self.compact_blob()
+        return None if data is None else data.decode()
+
+    def compact_array(self, item):
+        return [item() for _ in range(self.unsigned() - 1)]
+
+    def tags(self):
+        """{tag: its bytes}"""
+        return {self.unsigned(): self.take(self.unsigned()) for _ in range(self.unsigned())}
+
+    def expect_end(self):
+        if self.at != len(self.data):
+            raise WireError(f"{len(self.data) - self.at} bytes behind the answer")
+
 
 def string(text):
     if text is None:
@@ -50,6 +80,31 @@ def string(text):
 
 def array(items):
     return struct.pack(">i", len(items)) + b"".join(items)
+
+
+def unsigned(number):
+    """An unsigned varint, as compact lengths and tags use it."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def compact_blob(data):
+    return unsigned(0) if data is None else unsigned(len(data) + 1) + data
+
+
+def compact_string(text):
+    return compact_blob(None if text is None else text.encode())
+
+
+def compact_array(items):
+    return unsigned(len(items) + 1) + b"".join(items)
+
+
+NO_TAGS = b"\0"
 
 
 def address(text):
@@ -70,21 +125,24 @@ class Connection:
     def __exit__(self, *_):
         self.socket.close()
 
-    def ask(self, api_key, version, body):
-        self.send(api_key, version, body)
-        return self.receive()
+    def ask(self, api_key, version, body, flexible=False):
+        self.send(api_key, version, body, flexible)
+        return self.receive(flexible)
 
-    def send(self, api_key, version, body):
+    def send(self, api_key, version, body, flexible=False):
         """A request whose answer is taken later; answers come in the order of the requests."""
         self.sent += 1
-        frame = struct.pack(">hhi", api_key, version, self.sent) + string("ringlog-tests") + body
+        head = struct.pack(">hhi", api_key, version, self.sent) + string("ringlog-tests")
+        frame = head + (NO_TAGS if flexible else b"") + body
         self.socket.sendall(struct.pack(">i", len(frame)) + frame)
 
-    def receive(self):
+    def receive(self, flexible=False):
         answer = Reader(self.read(struct.unpack(">i", self.read(4))[0]))
         self.received += 1
         if answer.number("i") != self.received:
             raise WireError("answer to another request")
+        if flexible:
+            answer.tags()
         return answer
 
     def read(self, count):
@@ -133,6 +191,11 @@ class Connection:
             name, code, text = answer.string(), answer.number("h"), answer.string()
             expect_no_error(code, f"CreateTopics {name}: {text}")
 
+    def produce(self, topic, partition, batch, acks=-1, timeout_ms=10_000, version=7):
+        """(error code, base offset, log append time, log start offset), Produce v5 to v7."""
+        self.send(0, version, produce_body(topic, partition, batch, acks, timeout_ms))
+        return produced(self.receive())
+
     def end_offset(self, topic, partition):
         """The high watermark, ListOffsets v1."""
         answer = self.ask(2, 1, struct.pack(">i", -1) + array([string(topic) + array([struct.pack(">iq", partition, -1)])]))
@@ -180,6 +243,23 @@ class Connection:
                 answer.array(lambda: answer.take(16))
                 data = answer.blob()
         return high, list(batches(data))
+
+
+def produce_body(topic, partition, batch, acks=-1, timeout_ms=10_000):
+    """Produce v3 to v7, not transactional."""
+    body = string(None) + struct.pack(">hi", acks, timeout_ms)
+    return body + array([string(topic) + array([struct.pack(">ii", partition, len(batch)) + batch])])
+
+
+def produced(answer):
+    """(error code, base offset, log append time, log start offset) of the one partition, Produce v5 to v7."""
+    answer.number("i"), answer.string(), answer.number("i"), answer.number("i")
+    fields = answer.number("h"), answer.number("q"), answer.number("q"), answer.number("q")
+    throttle = answer.number("i")
+    answer.expect_end()
+    if throttle != 0:
+        raise WireError(f"throttled by {throttle} ms")
+    return fields
 
 
 def batches(data):

@@ -113,7 +113,9 @@ public final class Driver {
                 config.put("bootstrap.servers", bootstrap);
                 config.put("compression.type", fields[1]);
                 config.put("acks", fields[2]);
-                config.put("enable.idempotence", fields[3].equals("1"));
+                if (!fields[3].equals("1")) {
+                    config.put("enable.idempotence", false); // it is the default with acks=all
+                }
                 config.put("linger.ms", 20);
                 producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
                 sent.clear();

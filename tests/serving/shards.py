@@ -1,0 +1,114 @@
+"""Who crosses from shard to shard: nobody who follows metadata, and on a node of several shards only what it must. Seen in the metrics."""
+
+import re
+import struct
+import subprocess
+import time
+import urllib.request
+
+import records
+import wire
+from checks import Failed
+from gotchas import expect, fetch
+
+CROSSINGS = ("cross_shard_produce", "cross_shard_fetch")
+LINES = 6000
+
+
+def metrics(place):
+    """{name: {shard: value}}"""
+    with urllib.request.urlopen(f"http://{place}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    found = {}
+    for name, shard, value in re.findall(r'^ringlog_(\w+)\{shard="(\d+)"\} (\d+)$', text, re.M):
+        found.setdefault(name, {})[int(shard)] = int(value)
+    buffered = re.search(r"^ringlog_buffered (\d)$", text, re.M)
+    found["buffered"] = {0: int(buffered[1])}
+    return found
+
+
+def kcat(*arguments, data=None, seconds=60):
+    return subprocess.run(["kcat", "-q", *arguments], input=data, stdout=subprocess.PIPE, timeout=seconds, check=True).stdout
+
+
+def following_metadata(broker, report):
+    """Real clients on a machine with a node for each shard."""
+    topic = "straight"
+    with wire.Connection(*wire.address(broker.bootstrap)) as connection:
+        connection.create_topic(topic, 6)
+    with report.check("clients that follow metadata never cross to another shard") as note:
+        lines = b"".join(b"key-%d\tvalue-%d\n" % (i, i) for i in range(LINES))
+        for acks in ("1", "all"):
+            kcat("-b", broker.bootstrap, "-P", "-t", topic, "-K", "\t", "-X", f"acks={acks}", data=lines)
+        kcat("-b", broker.bootstrap, "-P", "-t", topic, "-K", "\t", "-X", "enable.idempotence=true", "-z", "lz4", data=lines)
+        read = kcat("-b", broker.bootstrap, "-C", "-t", topic, "-e", "-K", "\t").splitlines()
+        expect(sorted(read), sorted(lines.splitlines() * 3), "what was read")
+        # A group, too.
+        read = kcat("-b", broker.bootstrap, "-X", "auto.offset.reset=earliest", "-G", "straight-group", "-c", str(3 * LINES), "-K", "\t", topic)
+        expect(len(read.splitlines()), 3 * LINES, "records read by a group")
+        counted = metrics(broker.metrics)
+        for name in ("produce_records", "fetch_bytes"):
+            if min(counted[name].values()) == 0 or len(counted[name]) < 2:
+                raise Failed(f"{name} by shard: {counted[name]}: not every shard had to do with it")
+        for name in CROSSINGS:
+            expect(sum(counted[name].values()), 0, name)
+        note.detail = f"{sum(counted['produce_records'].values())} records over {len(counted['produce_records'])} shards"
+
+
+def sharing_a_node(broker, report):
+    """`--nodes 1`: connections arrive anywhere and are given to the shard they ask for."""
+    topic = "shared"
+    with wire.Connection(*wire.address(broker.bootstrap)) as connection:
+        connection.create_topic(topic, 6)
+    counted = lambda name: metrics(broker.metrics)[name]  # noqa: E731
+    owners = {}
+    with report.check("--nodes 1: a connection goes to the shard of its partition, and crosses no more") as note:
+        handed = sum(counted("connections_handed_over").values())
+        for number in range(24):
+            partition = number % 6
+            before = counted("produce_batches")
+            with wire.Connection(*wire.address(broker.bootstrap)) as connection:
+                code, base, *_ = connection.produce(topic, partition, records.batch([b"%d" % number]))
+                expect(code, 0, f"produce to partition {partition}")
+                after = counted("produce_batches")
+                [owner] = [shard for shard in after if after[shard] > before[shard]]
+                expect(owners.setdefault(partition, owner), owner, f"shard of partition {partition}")
+                got = fetch(connection, topic, partition, base, 11)
+                [(_, found)] = records.read_batches(got.records)
+                expect(found[0].value, b"%d" % number, f"fetch of partition {partition}")
+        # What is read first decides as well.
+        for partition in range(6):
+            with wire.Connection(*wire.address(broker.bootstrap)) as connection:
+                expect(fetch(connection, topic, partition, 0, 11).code, 0, f"fetch of partition {partition}")
+        handed = sum(counted("connections_handed_over").values()) - handed
+        if not 0 < handed <= 30:
+            raise Failed(f"{handed} of 30 connections were handed over")
+        for name in CROSSINGS:
+            expect(sum(counted(name).values()), 0, name)
+        if len(set(owners.values())) < 2:
+            raise Failed(f"all partitions on one shard: {owners}")
+        note.detail = f"{handed} of 30 handed over"
+    with report.check("--nodes 1: what belongs to another shard crosses, and is counted"):
+        here, there = 0, next(partition for partition in owners if owners[partition] != owners[0])
+        with wire.Connection(*wire.address(broker.bootstrap)) as connection:
+            expect(connection.produce(topic, here, records.batch([b"settles"]))[0], 0, "produce here")
+            code, base, *_ = connection.produce(topic, there, records.batch([b"crosses"]))
+            expect(code, 0, "produce there")
+            got = fetch(connection, topic, there, base, 11)
+            [(_, found)] = records.read_batches(got.records)
+            expect(found[0].value, b"crosses", "fetch from there")
+        for name in CROSSINGS:
+            expect(counted(name)[owners[here]], 1, name)
+    with report.check("--nodes 1: a fetch that waits is woken by the other shard"):
+        with wire.Connection(*wire.address(broker.bootstrap)) as waiting, wire.Connection(*wire.address(broker.bootstrap)) as other:
+            expect(waiting.produce(topic, here, records.batch([b"settles"]))[0], 0, "produce here")
+            end = waiting.end_offset(topic, there)
+            body = struct.pack(">iiiib", -1, 9000, 1, 1 << 20, 0)
+            waiting.send(1, 4, body + wire.array([wire.string(topic) + wire.array([struct.pack(">iqi", there, end, 1 << 20)])]))
+            time.sleep(0.1)  # it may wait by now; the check holds if it does not
+            begun = time.monotonic()
+            expect(other.produce(topic, there, records.batch([b"wakes"]))[:2], (0, end), "produce there")
+            waiting.receive()
+            took = time.monotonic() - begun
+            if took > 4:
+                raise Failed(f"woken after {took:.1f} s")
