@@ -10,13 +10,14 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use super::arena::Pinned;
 use super::ring::{Memory, Ring};
 use super::sync::{Permit, Semaphore};
-use super::{blocking, sys};
+use super::{blocking, executor, sys};
 use crate::base::limits::BLOCK_BYTES;
 
 /// What went wrong with a file, for a person and for the decision what to do.
@@ -213,9 +214,15 @@ impl SegmentFile {
 
     /// Cuts the file (or makes it longer) to `size` bytes; durable when it returns.
     pub async fn truncate_and_sync(&self, size: u64) -> Result<(), StorageError> {
-        let fd = self.fd().clone();
         // Not every kernel has the opcode (6.9), and it is a rare thing.
-        let copy = fd.try_clone().map_err(self.error("truncate"))?;
+        let copy = loop {
+            match self.fd().try_clone() {
+                Err(error) if is_out_of_descriptors(&error) => {
+                    executor::sleep(DESCRIPTOR_WAIT).await;
+                }
+                copy => break copy.map_err(self.error("truncate"))?,
+            }
+        };
         blocking::run(move || {
             // SAFETY: no memory is involved, the descriptor is open. Run by `file::tests`.
             sys::check(unsafe { libc::ftruncate(copy.as_raw_fd(), size as libc::off_t) })
@@ -437,7 +444,13 @@ pub(super) fn create_dir_now(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)?;
     // A name that a power cut takes away would take all below with it.
     for made in missing {
-        std::fs::File::open(parent(made))?.sync_all()?;
+        let parent = loop {
+            match std::fs::File::open(parent(made)) {
+                Err(error) if is_out_of_descriptors(&error) => std::thread::sleep(DESCRIPTOR_WAIT),
+                opened => break opened?,
+            }
+        };
+        parent.sync_all()?;
     }
     Ok(())
 }
@@ -494,11 +507,32 @@ fn list(path: &Path) -> io::Result<Vec<DirEntry>> {
 async fn open(path: &Path, flags: i32) -> Result<OwnedFd, StorageError> {
     let error = |error: io::Error| StorageError::new(path, "open", &error);
     let name = sys::c_path(path).map_err(error)?;
-    Ring::current()
-        .open(name, flags | libc::O_CLOEXEC, 0o640)
-        .await
-        .map_err(error)
+    let mut told = false;
+    loop {
+        let ring = Ring::current();
+        let opened = ring.open(name.clone(), flags | libc::O_CLOEXEC, 0o640);
+        match opened.await {
+            // Nothing has happened, and others give descriptors back all the time.
+            Err(none_left) if is_out_of_descriptors(&none_left) => {
+                if !told {
+                    told = true;
+                    tracing::warn!(
+                        "{} waits to be opened: no descriptors are left; raise the limit (ulimit -n 65536, or LimitNOFILE=65536 in the service)",
+                        path.display()
+                    );
+                }
+                executor::sleep(DESCRIPTOR_WAIT).await;
+            }
+            result => return result.map_err(error),
+        }
+    }
 }
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+const DESCRIPTOR_WAIT: Duration = Duration::from_millis(20);
 
 /// fdatasync, or fsync with `metadata`.
 async fn sync(fd: &Rc<OwnedFd>, metadata: bool) -> io::Result<()> {

@@ -216,6 +216,12 @@ fn raise_descriptors() -> Option<Finding> {
     describe_descriptors(now.rlim_cur)
 }
 
+/// How many descriptors this process may have.
+pub fn descriptors() -> usize {
+    let soft = limit(libc::RLIMIT_NOFILE).map_or(DESCRIPTORS_MIN, |limit| limit.rlim_cur);
+    usize::try_from(soft).unwrap_or(usize::MAX)
+}
+
 fn describe_descriptors(soft: u64) -> Option<Finding> {
     (soft < DESCRIPTORS_MIN).then(|| Finding {
         weight: Weight::Advice,

@@ -107,6 +107,12 @@ impl Log {
         self.segments.get(at + 1).map(|next| next.base)
     }
 
+    /// Whether the segment is complete and never written again; one that was dropped is.
+    pub fn is_sealed(&self, segment: Offset) -> bool {
+        self.index_of(segment)
+            .is_none_or(|at| self.segments[at].file == FileState::Sealed)
+    }
+
     /// Bytes of all segments from the one that holds the log start.
     pub fn size_bytes(&self) -> u64 {
         self.segments.iter().map(|s| s.size).sum()

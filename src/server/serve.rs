@@ -104,7 +104,11 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
     signal::install()?;
     let cluster_id = find::cluster_id(&options.data, || Uuid::from_random(random::bytes()))?;
     let found = Arc::new(find::scan(&options.data)?);
+    let (files_max, connections_max) = descriptors(preflight::descriptors(), usize::from(shards))?;
     let settings = Arc::new(Settings {
+        files_max,
+        connections: Arc::default(),
+        connections_max,
         data: options.data.clone(),
         mode,
         nodes: options.nodes,
@@ -178,6 +182,20 @@ fn bind(address: SocketAddr, share: bool) -> std::io::Result<std::net::TcpListen
             result => return result,
         }
     }
+}
+
+/// Segment files that each of so many shards keeps open, and connections of them all, out of `limit` descriptors. Files are closed
+/// for others, connections can't be: each has its share, so that clients don't keep records from the disk.
+fn descriptors(limit: usize, shards: usize) -> Result<(usize, usize), StartFailed> {
+    let own = DESCRIPTORS_OF_PROCESS + DESCRIPTORS_OF_SHARD * shards;
+    let least = own + shards * (FILES_MIN + CONNECTIONS_MIN);
+    if limit < least {
+        return Err(StartFailed(format!(
+            "{limit} descriptors are too few for {shards} shards, {least} are the least; run: ulimit -n 65536, or LimitNOFILE=65536 in the service"
+        )));
+    }
+    let files = ((limit - own) / 3 / shards).max(FILES_MIN);
+    Ok((files, limit - own - files * shards))
 }
 
 /// Ends the start at the first finding that forbids it; says the others.
@@ -328,6 +346,10 @@ async fn accept(server: Rc<Server>, mut listener: Listener) {
     loop {
         match listener.accept().await {
             Ok((socket, address)) => {
+                if server.is_full() {
+                    server.shard.counters.connections_turned_away.one();
+                    continue;
+                }
                 server.shard.counters.connections_accepted.one();
                 let local = socket
                     .local_address()
@@ -371,6 +393,12 @@ async fn wind_down(shard: &Rc<Shard>, server: &Rc<Server>) -> Result<(), String>
     Ok(())
 }
 
+/// The standard ones, the lock, the random source, what the blocking thread opens, what connects to the metrics.
+const DESCRIPTORS_OF_PROCESS: usize = 24;
+/// Rings, event descriptors, the arena, the listener; small files that are written or read at the moment.
+const DESCRIPTORS_OF_SHARD: usize = 32;
+const FILES_MIN: usize = 8;
+const CONNECTIONS_MIN: usize = 8;
 /// How long a port in use is waited for.
 const PORT_WAIT: Duration = Duration::from_secs(2);
 const PORT_RETRY: Duration = Duration::from_millis(20);

@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::pipeline::Pipeline;
@@ -54,10 +55,18 @@ impl Server {
         self.next.set(id + 1);
         self.connections.borrow_mut().insert(id, activity);
         self.shard.counters.connections_open.one();
+        let all = &self.shard.settings.connections;
+        all.fetch_add(1, Ordering::Relaxed);
         Registered {
             server: self.clone(),
             id,
         }
+    }
+
+    /// True if the process has as many connections as it may have.
+    pub fn is_full(&self) -> bool {
+        let settings = &self.shard.settings;
+        settings.connections.load(Ordering::Relaxed) >= settings.connections_max
     }
 
     /// True if no connection is left.
@@ -94,6 +103,8 @@ impl Drop for Registered {
     fn drop(&mut self) {
         self.server.connections.borrow_mut().remove(&self.id);
         self.server.shard.counters.connections_open.less(1);
+        let all = &self.server.shard.settings.connections;
+        all.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

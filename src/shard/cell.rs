@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use super::files::KeptFile;
 use crate::base::{ErrorCode, MonoNs, Offset, TopicPartition, Uuid};
-use crate::io::file::SegmentFile;
 use crate::io::image::FileImage;
 use crate::io::sync::{Notify, Semaphore, Sender};
 use crate::log::LogConfig;
@@ -58,7 +58,7 @@ struct Waiting {
 /// One segment: its file once it is open, and the part of it that is in memory.
 pub struct SegmentCell {
     pub base: Offset,
-    pub file: RefCell<Option<SegmentFile>>,
+    pub(super) file: RefCell<Option<KeptFile>>,
     /// Its growing end, for the segment that is appended to; what was read back, for all.
     pub image: RefCell<FileImage>,
     /// Ranges of the file being read now (first block), so that two readers share one read.

@@ -54,7 +54,7 @@ impl Counter {
 counters! {
     connections_accepted: "Connections accepted";
     connections_open: "Connections open now";
-    connections_turned_away: "Connections closed at once because no descriptors were left";
+    connections_turned_away: "Connections closed at once because there were too many";
     connections_refused_frames: "Connections closed for a request that could not be read";
     connections_handed_over: "Connections handed to another shard";
     requests: "Requests begun";

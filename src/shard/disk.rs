@@ -1,6 +1,6 @@
 //! Carries out the disk operations of one partition's log.
 //! Runs in a task per operation on the partition's shard, started by `driver`.
-//! Always: an operation that returned is durable; the file stays the same descriptor from the first write to the seal.
+//! Always: an operation that returned is durable; a write and its sync have one descriptor.
 //! Which operations, and in which order, is the log's; how bytes get to the disk is `io::file`'s.
 
 use std::path::PathBuf;
@@ -65,10 +65,15 @@ impl Shard {
                 if let Some(open) = cell.segment(segment) {
                     open.image.borrow_mut().seal();
                 }
-                match file.truncate_and_sync(size).await {
-                    Ok(()) => save(cell, segment, offset_index, time_index, snapshot).await,
-                    Err(error) => Err(error),
+                let mut sealed = file.truncate_and_sync(size).await;
+                if sealed.is_ok() {
+                    sealed = save(cell, segment, offset_index, time_index, snapshot).await;
                 }
+                if let (Ok(()), Some(open)) = (&sealed, cell.segment(segment)) {
+                    // Who reads it later opens it again.
+                    *open.file.borrow_mut() = None;
+                }
+                sealed
             }
             IoOp::Save {
                 segment,
@@ -103,8 +108,11 @@ impl Shard {
         let mode = self.settings.mode;
         let opened = match recycle {
             None => match SegmentFile::create(&path, mode).await {
-                // Left by a crash between this and the first write.
-                Err(error) if error.exists() => SegmentFile::open(&path, mode).await?,
+                // Left by a crash between this and the first write; its name may not be durable.
+                Err(error) if error.exists() => {
+                    file::sync_dir(&cell.directory).await?;
+                    SegmentFile::open(&path, mode).await?
+                }
                 created => created?,
             },
             Some(old) => {
@@ -112,7 +120,7 @@ impl Shard {
                     file::delete(&segment_path(cell, old, extension)).await?;
                 }
                 let dropped = cell.segments.borrow_mut().remove(&old);
-                let open = dropped.and_then(|old| old.file.borrow().clone());
+                let open = dropped.and_then(|old| old.open_file());
                 let old_path = segment_path(cell, old, "log");
                 file::rename(&old_path, &path).await?;
                 match open {
@@ -128,8 +136,7 @@ impl Shard {
             // The rest of the last block, which it has.
             Some(_) => opened.preallocate(from, prealloc).await?,
         }
-        let open = self.segment_cell(cell, segment);
-        *open.file.borrow_mut() = Some(opened);
+        self.keep_open(&self.segment_cell(cell, segment), opened);
         Ok(())
     }
 
@@ -161,14 +168,8 @@ impl Shard {
         from: u64,
         to: u64,
     ) -> Result<(), StorageError> {
+        let file = self.open_file(cell, segment).await?;
         let open = self.segment_cell(cell, segment);
-        let file = match open.file.borrow().clone() {
-            Some(file) => file,
-            None => panic!(
-                "segment {segment} of {} is written before it is open",
-                cell.name()
-            ),
-        };
         let sources = open.image.borrow().write_sources(from..to);
         let sources = sources.unwrap_or_else(|| {
             panic!(
@@ -179,32 +180,6 @@ impl Shard {
         self.counters.disk_writes.one();
         self.counters.disk_write_bytes.add(to - from);
         file.write_blocks(from, sources).await
-    }
-
-    /// The file of a segment, opened if it is not.
-    pub(super) async fn open_segment(
-        &self,
-        cell: &PartitionCell,
-        segment: Offset,
-    ) -> Result<SegmentFile, IoFailure> {
-        self.open_file(cell, segment).await.map_err(failure)
-    }
-
-    /// The file of a segment, opened if it is not.
-    pub(super) async fn open_file(
-        &self,
-        cell: &PartitionCell,
-        segment: Offset,
-    ) -> Result<SegmentFile, StorageError> {
-        let open = self.segment_cell(cell, segment);
-        if let Some(file) = open.file.borrow().clone() {
-            return Ok(file);
-        }
-        let path = segment_path(cell, segment, "log");
-        let file = SegmentFile::open(&path, self.settings.mode).await?;
-        let mut slot = open.file.borrow_mut();
-        // Another task may have opened it meanwhile: one descriptor serves all.
-        Ok(slot.get_or_insert(file).clone())
     }
 
     /// What this shard holds of a segment; an image with nothing in it if it is not there yet.
@@ -251,7 +226,7 @@ pub(super) fn segment_path(cell: &PartitionCell, segment: Offset, extension: &st
 }
 
 /// What the log is told of an error.
-fn failure(error: StorageError) -> IoFailure {
+pub(super) fn failure(error: StorageError) -> IoFailure {
     match error.is_no_space() {
         true => IoFailure::NoSpace(error.to_string()),
         false => IoFailure::Fault(error.to_string()),

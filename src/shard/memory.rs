@@ -86,6 +86,9 @@ impl Shard {
         if held > 0 {
             self.evict_hot(usize::MAX, MonoNs(before));
         }
+        if self.files_open() > 0 {
+            self.close_files(usize::MAX, MonoNs(before));
+        }
     }
 }
 

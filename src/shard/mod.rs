@@ -6,7 +6,7 @@
 //! | file | flow |
 //! |---|---|
 //! | `append`, `in_place` | a batch comes in |
-//! | `driver`, `disk` | it goes to the disk |
+//! | `driver`, `disk`, `files` | it goes to the disk |
 //! | `fetch`, `read` | it is found and read |
 //! | `lookup` | offsets by timestamp, epochs |
 //! | `recover`, `checkpoint` | start and what makes it short |
@@ -26,6 +26,7 @@ pub mod counters;
 mod disk;
 mod driver;
 mod fetch;
+mod files;
 pub mod find;
 mod groups;
 mod in_place;
@@ -45,6 +46,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use bytes::BytesMut;
 
@@ -89,6 +91,11 @@ pub struct Settings {
     /// Bytes of arena of each shard.
     pub memory: u64,
     pub shards: u16,
+    /// Segment files that each shard keeps open.
+    pub files_max: usize,
+    /// Connections of the process, and how many there may be.
+    pub connections: Arc<AtomicUsize>,
+    pub connections_max: usize,
     /// Where the shards wait for each other at the end.
     pub meeting: Meeting,
 }
@@ -121,6 +128,7 @@ pub struct Shard {
     checkpoints: checkpoint::Checkpoints,
     producer_ids: controller::ProducerIds,
     space: space::Space,
+    files_kept: Rc<Cell<usize>>,
     /// Pieces of memory that another shard is sending from.
     exports: RefCell<HashMap<u64, Pinned>>,
     next_export: Cell<u64>,
@@ -163,6 +171,7 @@ impl Shard {
             checkpoints: checkpoint::Checkpoints::default(),
             producer_ids: controller::ProducerIds::default(),
             space: space::Space::default(),
+            files_kept: Rc::default(),
             exports: RefCell::default(),
             next_export: Cell::new(0),
             arrivals: OnceCell::new(),

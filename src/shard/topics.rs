@@ -39,7 +39,11 @@ impl Shard {
 
     /// Opens the partitions that the image gives this shard and that are not open.
     async fn open_new(self: &Rc<Self>, image: &Image) {
-        let at_once = Rc::new(Semaphore::new(OPENED_AT_ONCE));
+        // Each has a file or two open meanwhile.
+        let at_once = OPENED_AT_ONCE
+            .min(self.settings.files_max as u64 / 2)
+            .max(1);
+        let at_once = Rc::new(Semaphore::new(at_once));
         let mut opening = Vec::new();
         for topic in image.topics() {
             for (state, index) in topic.partitions.iter().zip(0..) {

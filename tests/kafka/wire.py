@@ -227,7 +227,12 @@ class Connection:
         return found
 
     def fetch(self, topic, partition, offset):
-        """(high watermark, the batches from that offset), Fetch v4."""
+        """(high watermark, the headers of the batches from that offset)."""
+        high, data = self.fetch_bytes(topic, partition, offset)
+        return high, list(batches(data))
+
+    def fetch_bytes(self, topic, partition, offset):
+        """(high watermark, the bytes from that offset), Fetch v4."""
         body = struct.pack(">iiiib", -1, 500, 1, 64 << 20, 0)
         body += array([string(topic) + array([struct.pack(">iqi", partition, offset, 16 << 20)])])
         answer = self.ask(1, 4, body)
@@ -242,7 +247,7 @@ class Connection:
                 answer.number("q")
                 answer.array(lambda: answer.take(16))
                 data = answer.blob()
-        return high, list(batches(data))
+        return high, data
 
 
 def produce_body(topic, partition, batch, acks=-1, timeout_ms=10_000):
