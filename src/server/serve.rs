@@ -373,10 +373,9 @@ async fn accept(server: Rc<Server>, mut listener: Listener) {
 /// Answers what is in flight, makes everything durable, and writes the last checkpoint.
 async fn wind_down(shard: &Rc<Shard>, server: &Rc<Server>) -> Result<(), String> {
     tracing::debug!("shard {} stops", shard.id);
-    // Every wait ends at a time of this one clock, so that slow ones do not add up.
-    let begun = clock::mono();
+    // Every wait ends at a time of one clock for all shards, so that slow ones do not add up.
+    let begun = shard.begin_stop();
     let by = |ms| begun.plus_ms(ms);
-    shard.begin_stop();
     while !server.is_empty() && clock::mono() < by(ANSWERED_BY_MS) {
         executor::sleep(Duration::from_millis(5)).await;
     }
@@ -402,7 +401,7 @@ const CONNECTIONS_MIN: usize = 8;
 /// How long a port in use is waited for.
 const PORT_WAIT: Duration = Duration::from_secs(2);
 const PORT_RETRY: Duration = Duration::from_millis(20);
-/// When the broker stops, requests in flight may take until then, in milliseconds since a shard heard of it; what waits for
+/// When the broker stops, requests in flight may take until then, in milliseconds since the first shard heard of it; what waits for
 /// others (a join for its group, an answer for a reader that does not read) is cut off.
 const ANSWERED_BY_MS: i64 = 600;
 /// Then the other shards are waited for.

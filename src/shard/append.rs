@@ -225,6 +225,10 @@ impl Shard {
                         // While its last block was read: it is refused in the next round.
                         return Err(Refused::code(ErrorCode::KafkaStorageError));
                     }
+                    if self.closed.get() {
+                        // Behind the checkpoint of a clean stop nothing is looked for.
+                        return Err(Refused::code(ErrorCode::NotLeaderOrFollower));
+                    }
                     match place(&segment, &checked, size) {
                         Ok(()) => break,
                         Err(NoRoom { wanted }) => {

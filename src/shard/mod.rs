@@ -62,12 +62,12 @@ pub use recover::Recovered;
 pub use reply::{LogRange, Reply};
 pub use upkeep::Meeting;
 
-use crate::base::{NodeId, ShardId, TopicPartition};
+use crate::base::{MonoNs, NodeId, ShardId, TopicPartition};
 use crate::io::arena::{Arena, Pinned};
-use crate::io::executor;
 use crate::io::file::WriteMode;
 use crate::io::mesh::{self, Endpoint, Gone};
 use crate::io::sync::Notify;
+use crate::io::{clock, executor};
 use crate::metadata::config::{BrokerConfig, StaticConfig, TopicConfig};
 use crate::metadata::{Image, placement};
 
@@ -141,6 +141,8 @@ pub struct Shard {
     meetings: Cell<usize>,
     stopping: Cell<bool>,
     stop: Notify,
+    /// Nothing is appended any more: the last checkpoint is being written.
+    closed: Cell<bool>,
 }
 
 impl Shard {
@@ -182,6 +184,7 @@ impl Shard {
             meetings: Cell::new(0),
             stopping: Cell::new(false),
             stop: Notify::new(),
+            closed: Cell::new(false),
             settings,
         })
     }
@@ -356,10 +359,11 @@ impl Shard {
         }
     }
 
-    /// From now on no new requests are taken.
-    pub fn begin_stop(&self) {
+    /// From now on no new requests are taken. Since when the process stops: when its first shard heard of it.
+    pub fn begin_stop(&self) -> MonoNs {
         self.stopping.set(true);
         self.stop.notify();
+        self.settings.meeting.begun(clock::mono())
     }
 
     pub fn is_stopping(&self) -> bool {

@@ -4,6 +4,7 @@
 //! What is expired or rolled is the log's.
 
 use std::rc::Rc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -14,7 +15,18 @@ use crate::io::{clock, executor};
 
 /// Where the shards of the process wait for each other when it stops.
 #[derive(Default, Debug)]
-pub struct Meeting(AtomicUsize);
+pub struct Meeting {
+    arrived: AtomicUsize,
+    begun: OnceLock<MonoNs>,
+}
+
+impl Meeting {
+    /// When the stop began: the time that the first shard gives. One clock for all, so that a shard that hears of it late is not
+    /// left behind, still answering for partitions that are closed already.
+    pub fn begun(&self, now: MonoNs) -> MonoNs {
+        *self.begun.get_or_init(|| now)
+    }
+}
 
 impl Shard {
     /// Runs for as long as the shard lives.
@@ -94,8 +106,9 @@ impl Shard {
     }
 
     /// The end of a clean stop: everything is on the disk, and a checkpoint says so. What is not there by `deadline` is left to
-    /// the next start.
+    /// the next start; what comes after is refused, for a clean checkpoint says that there is nothing behind it.
     pub async fn finish(self: &Rc<Self>, deadline: MonoNs) -> Result<(), StorageError> {
+        self.closed.set(true);
         let flushed = executor::until(deadline, self.flush()).await;
         match flushed {
             Some(()) => self.checkpoint_clean().await,
@@ -126,7 +139,7 @@ impl Shard {
 
     /// Waits until every shard is here, or has had its time.
     pub async fn meet(&self, deadline: MonoNs) {
-        let meeting = &self.settings.meeting.0;
+        let meeting = &self.settings.meeting.arrived;
         let shards = usize::from(self.settings.shards);
         // Each shard comes once per meeting: the number of the meeting follows from how often this one came.
         let round = self.meetings.get() + 1;
@@ -142,3 +155,15 @@ const TICK: Duration = Duration::from_secs(1);
 /// Kafka's `log.initial.task.delay.ms`; no longer than from one check to the next.
 const FIRST_RETENTION_MS: i64 = 30_000;
 const IDLE_INTERVAL_MS: i64 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_begins_when_its_first_shard_hears_of_it() {
+        let meeting = Meeting::default();
+        assert_eq!(meeting.begun(MonoNs(5)), MonoNs(5));
+        assert_eq!(meeting.begun(MonoNs(700_000_000)), MonoNs(5));
+    }
+}

@@ -1,6 +1,8 @@
 """SIGTERM in the middle of work: exit code 0 in under 2 s, and nothing lost that was acknowledged."""
 
+import contextlib
 import shutil
+import signal
 import struct
 import threading
 import time
@@ -35,6 +37,30 @@ def under_load(report):
                 raise Failed(f"the stop took {took:.2f} s")
 
 
+def when_idle(report):
+    """^C, with connections that do nothing."""
+    broker = Ringlog()
+    with report.check("^C with idle connections: exit 0 at once") as note:
+        broker.start()
+        with contextlib.ExitStack() as held:
+            connections = [held.enter_context(wire.Connection(*wire.address(broker.bootstrap))) for _ in range(20)]
+            connections[0].create_topic(TOPIC, PARTITIONS)
+            for connection in connections:
+                connection.api_versions()
+            begun = time.monotonic()
+            broker.process.send_signal(signal.SIGINT)
+            code = broker.process.wait(30)
+            note.detail = f"{time.monotonic() - begun:.2f} s"
+            expect(code, 0, "exit code")
+            if time.monotonic() - begun > 0.5:
+                raise Failed(f"the stop took {note.detail}")
+            expect(connections[1].socket.recv(1), b"", "what an idle connection sees")
+        broker.check_log()
+        broker.start()
+        broker.stop()
+        shutil.rmtree(broker.home)
+
+
 def one_stop(broker):
     """(the records that were acknowledged, the seconds from SIGTERM to the end)."""
     with wire.Connection(*wire.address(broker.bootstrap)) as connection:
@@ -45,7 +71,7 @@ def one_stop(broker):
         bulk = bulk_nodes[bulk_leaders[0]]
         acked, lock = [], threading.Lock()
         threads = [
-            threading.Thread(target=produce, args=(nodes[leaders[number % PARTITIONS]], number % PARTITIONS, number, acked, lock))
+            threading.Thread(target=produce, args=(nodes[leaders[number % PARTITIONS]], served_with(number % PARTITIONS, leaders), number, acked, lock))
             for number in range(PRODUCERS)
         ]
         threads.append(threading.Thread(target=produce_bulk, args=(bulk,)))
@@ -53,7 +79,7 @@ def one_stop(broker):
             thread.start()
         held = [hold_join(connection), slow_reader(bulk)]
         deadline = time.monotonic() + 10
-        while len(acked) < 500:
+        while len(acked) < 2000:
             if time.monotonic() > deadline:
                 raise Failed(f"only {len(acked)} records acknowledged in 10 s")
             time.sleep(0.05)
@@ -70,19 +96,24 @@ def one_stop(broker):
     return acked, took
 
 
-def produce(place, partition, number, acked, lock):
+def served_with(partition, leaders):
+    """The partitions of the same node: where shards share one, most of them are another shard's."""
+    return [other for other in leaders if leaders[other] == leaders[partition]]
+
+
+def produce(place, partitions, number, acked, lock):
     """Several requests in flight, until the connection ends; notes what was acknowledged."""
     waiting, count = [], 0
     try:
         with wire.Connection(*place) as connection:
             while True:
                 while len(waiting) < 4:
-                    value = b"%d/%d" % (number, count)
+                    value, partition = b"%d/%d" % (number, count), partitions[count % len(partitions)]
                     count += 1
                     connection.send(0, 7, wire.produce_body(TOPIC, partition, records.batch([value])))
-                    waiting.append(value)
+                    waiting.append((partition, value))
                 code, base, *_ = wire.produced(connection.receive())
-                value = waiting.pop(0)
+                partition, value = waiting.pop(0)
                 if code == 0:
                     with lock:
                         acked.append((partition, base, value))
