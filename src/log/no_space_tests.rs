@@ -159,6 +159,8 @@ fn a_write_that_finds_no_space_is_final() {
 fn where_much_does_not_fit_less_is_asked_for_before_records_are_refused() {
     let mut log = Log::new(LogConfig::default(), Offset(0), now(0));
     let mut asked = Vec::new();
+    // Sizes that are no round numbers of blocks.
+    append(&mut log, 11_111_111);
     for ms in 0..2_000 {
         if !log.starved() {
             append(&mut log, 100_000);
@@ -183,6 +185,88 @@ fn where_much_does_not_fit_less_is_asked_for_before_records_are_refused() {
         "{asked:?}"
     );
     assert_eq!(asked.last(), Some(&(256 << 10)));
-    let used = log.chain().durable().0 * 100_000;
+    let used = 11_111_111 + (log.chain().durable().0 - 1) * 100_000;
     assert!(used > 38 << 20, "{used} bytes of 40 MiB were used");
+}
+
+/// A log of three segments whose fourth finds no space, since others have the disk.
+fn without_space_to_roll() -> Log {
+    let config = LogConfig {
+        segment_bytes: 1000,
+        ..LogConfig::default()
+    };
+    let mut log = Log::new(config, Offset(0), now(0));
+    for offset in 0..4 {
+        append(&mut log, 900);
+        while let Some(op) = log.poll_io(now(0), false) {
+            let refused = matches!(op, IoOp::Create { segment, .. } if segment == Offset(3));
+            log.on_io(op.tag(), if refused { full() } else { Ok(()) }, now(0));
+        }
+        assert_eq!(log.starved(), offset == 3);
+    }
+    log
+}
+
+#[test]
+fn dropped_segments_make_room_for_the_next_that_finds_none() {
+    for all in [false, true] {
+        let mut log = without_space_to_roll();
+        let to = Offset(if all { 3 } else { 2 });
+        log.delete_records_before(to).expect("in the log");
+        log.on_checkpoint(to);
+        let (mut deleted, mut recycled) = (Vec::new(), None);
+        for ms in [0, 1_000, 2_000] {
+            while let Some(op) = log.poll_io(now(ms), false) {
+                // There is space only where a file goes or is used again.
+                let result = match &op {
+                    IoOp::Delete { segment } => {
+                        deleted.push(*segment);
+                        Ok(())
+                    }
+                    IoOp::Create {
+                        recycle: Some(old), ..
+                    } => {
+                        recycled = Some(*old);
+                        Ok(())
+                    }
+                    IoOp::Create { recycle: None, .. } => full(),
+                    _ => Ok(()),
+                };
+                log.on_io(op.tag(), result, now(ms));
+            }
+        }
+        assert_eq!(log.chain().durable(), Offset(4), "all: {all}");
+        assert_eq!(recycled, Some(Offset(0)));
+        // The last one, where all were dropped, is kept for the segment after.
+        assert_eq!(deleted, [Offset(1)]);
+    }
+}
+
+#[test]
+fn the_last_file_stays_until_the_next_exists() {
+    let mut log = without_space_to_roll();
+    log.delete_records_before(Offset(3)).expect("in the log");
+    log.on_checkpoint(Offset(3));
+    // Long after the last roll no spare is kept.
+    let late = 10_000_000;
+    let mut deleted = Vec::new();
+    for ms in [late, late + 1_000, late + 2_000] {
+        while let Some(op) = log.poll_io(now(ms), false) {
+            let result = match &op {
+                IoOp::Create { .. } if deleted.len() < 2 => full(),
+                IoOp::Delete { segment } => {
+                    assert_ne!(*segment, Offset(2), "the last one");
+                    deleted.push(*segment);
+                    Ok(())
+                }
+                IoOp::Create { .. } => {
+                    assert_eq!(deleted, [Offset(0), Offset(1)]);
+                    return;
+                }
+                _ => Ok(()),
+            };
+            log.on_io(op.tag(), result, now(ms));
+        }
+    }
+    panic!("the next segment was not asked for again");
 }

@@ -6,7 +6,7 @@
 
 use super::Log;
 use super::io_op::IoOp;
-use super::segment::FileState;
+use super::segment::{FileState, Segment};
 use crate::base::{ErrorCode, MonoNs, Now, Offset};
 
 /// A segment that is no longer part of the log, whose file is still there.
@@ -158,7 +158,7 @@ impl Log {
         })
     }
 
-    fn count_expired(&self, mut goes: impl FnMut(&super::segment::Segment) -> bool) -> usize {
+    fn count_expired(&self, mut goes: impl FnMut(&Segment) -> bool) -> usize {
         let high_watermark = self.chain.high_watermark();
         let mut count = 0;
         for (at, segment) in self.segments.iter().enumerate() {
@@ -176,11 +176,10 @@ impl Log {
 
     /// The next dropped file that may go.
     pub(super) fn next_delete(&mut self, now: Now) -> Option<IoOp> {
-        // The last file must not go before the next exists: its name keeps the end offset if the checkpoint is lost.
-        let no_file = matches!(self.active().file, FileState::Absent | FileState::Creating);
-        if no_file || self.writer.files_wait() {
+        if self.writer.files_wait() {
             return None;
         }
+        let last = self.last_file();
         let has_spare = self.dropped.iter().any(|d| {
             matches!(
                 d.state,
@@ -190,13 +189,19 @@ impl Log {
         let rolls_often = self
             .last_roll
             .is_some_and(|at| now.mono.ms_since(at) < SPARE_MS_MAX as u64);
+        let spare_wanted = !has_spare && rolls_often;
         let checkpointed = self.checkpointed_log_start;
         let ready = self.dropped.iter_mut().find(|d| match d.state {
-            DroppedState::Waits => d.readers == 0 && d.end <= checkpointed,
-            DroppedState::Spare { since } => now.mono >= since.plus_ms(SPARE_MS_MAX),
+            DroppedState::Waits => {
+                let free = d.readers == 0 && d.end <= checkpointed;
+                free && (spare_wanted || last != Some(d.base))
+            }
+            DroppedState::Spare { since } => {
+                now.mono >= since.plus_ms(SPARE_MS_MAX) && last != Some(d.base)
+            }
             DroppedState::Recycling { .. } | DroppedState::Deleting => false,
         })?;
-        if ready.state == DroppedState::Waits && !has_spare && rolls_often {
+        if ready.state == DroppedState::Waits && spare_wanted {
             ready.state = DroppedState::Spare { since: now.mono };
             return self.next_delete(now);
         }
@@ -204,6 +209,16 @@ impl Log {
         Some(IoOp::Delete {
             segment: ready.base,
         })
+    }
+
+    /// The dropped file that must not go before the next segment has one: its name keeps the end offset if the checkpoint is lost.
+    /// The others may: without them there may be no space for the next.
+    fn last_file(&self) -> Option<Offset> {
+        let no_file =
+            |segment: &Segment| matches!(segment.file, FileState::Absent | FileState::Creating);
+        let none = no_file(self.active()) && self.segments.iter().all(no_file);
+        let bases = self.dropped.iter().map(|d| d.base);
+        bases.max().filter(|_| none)
     }
 
     pub(super) fn finish_delete(&mut self, base: Offset) {

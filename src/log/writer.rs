@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use super::Log;
 use super::io_op::{IoFailure, IoOp, IoTag, Progress, WriteId};
-use super::segment::{FileState, Segment, block_up};
+use super::segment::{FileState, Segment, block_down, block_up};
 use crate::base::limits::PARTITION_WRITES_MAX;
 use crate::base::{MonoNs, Now, Offset};
 use crate::record::HEADER_BYTES;
@@ -425,7 +425,7 @@ impl Log {
     fn ask_less(&mut self, asked: u64, again: MonoNs) {
         let writer = &mut self.writer;
         let least = writer.step_max == ALLOCATE_BYTES_MIN;
-        writer.step_max = (asked.min(writer.step_max) / 4).max(ALLOCATE_BYTES_MIN);
+        writer.step_max = block_down(asked.min(writer.step_max) / 4).max(ALLOCATE_BYTES_MIN);
         if least || asked <= ALLOCATE_BYTES_MIN {
             writer.starved_until = Some(again);
         }

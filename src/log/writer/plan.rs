@@ -109,6 +109,7 @@ impl Log {
         } else {
             (segment.allocated + step).max(needed).min(limit)
         };
+        assert!(to.is_multiple_of(BLOCK_BYTES), "{to} bytes are no blocks");
         writer.preallocating = Some(to);
         Some(IoOp::Preallocate {
             segment: segment.base,
