@@ -293,6 +293,16 @@ fn check_writable(dir: &Path, flags: i32) -> Result<File, Finding> {
         .open(&path);
     // It may not even be there.
     let _ = std::fs::remove_file(&path);
+    let file = match file {
+        // On a full disk the broker must start, to delete: a file that is there says the same.
+        Err(full) if full.kind() == io::ErrorKind::StorageFull => OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(flags)
+            .open(dir.join(LOCK_FILE))
+            .map_err(|_| full),
+        result => result,
+    };
     file.map_err(|error| {
         fatal(format!(
             "the data directory {} can't be written: {error}; it must be writable by this user",

@@ -271,6 +271,7 @@ async fn run(
     if !ready {
         return Err(format!("shard {} was not started", shard.id));
     }
+    shard.keep_ballast().await;
     shard
         .checkpoint_now()
         .await

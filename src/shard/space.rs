@@ -59,7 +59,7 @@ impl Shard {
     }
 
     /// Makes the ballast, at start and again once there is plenty of room.
-    pub(super) async fn keep_ballast(self: &Rc<Self>) {
+    pub async fn keep_ballast(self: &Rc<Self>) {
         let now = clock::mono();
         if self.id != CONTROLLER || now < self.space.ballast_due.get() {
             return;
@@ -126,7 +126,7 @@ fn reserve(all: u64) -> u64 {
 }
 
 fn ballast(all: u64) -> u64 {
-    (all / 256).clamp(64 << 10, 4 << 20)
+    (all / 128).clamp(256 << 10, 8 << 20)
 }
 
 const BALLAST: &str = ".ballast";
