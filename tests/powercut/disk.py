@@ -22,8 +22,8 @@ def run(*command):
 
 
 class Disk:
-    def __init__(self, kind, folder):
-        self.kind = kind
+    def __init__(self, kind, folder, size=SIZE):
+        self.kind, self.size = kind, size
         self.image = pathlib.Path(folder) / f"{kind}.img"
         self.mount_point = pathlib.Path(folder) / f"{kind}.mnt"
         self.device = None
@@ -31,7 +31,7 @@ class Disk:
     def __enter__(self):
         self.mount_point.mkdir(parents=True)
         with open(self.image, "wb") as image:
-            image.truncate(SIZE)
+            image.truncate(self.size)
         run(*MAKE[self.kind], str(self.image))
         self.device = run("losetup", "--direct-io=on", "--find", "--show", str(self.image))
         self.mount()
