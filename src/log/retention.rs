@@ -6,7 +6,7 @@
 
 use super::Log;
 use super::io_op::IoOp;
-use super::segment::{FileState, Segment};
+use super::segment::{FileState, Segment, block_down};
 use crate::base::{ErrorCode, MonoNs, Now, Offset};
 
 /// A segment that is no longer part of the log, whose file is still there.
@@ -250,13 +250,13 @@ impl Log {
         Some((dropped.base, dropped.length))
     }
 
-    /// The spare became a segment; bytes of it that were written before, 0 if there was none.
+    /// The spare became a segment; bytes of its whole blocks that were written before, 0 if there was none.
     pub(super) fn finish_recycle(&mut self) -> u64 {
         let at = self
             .dropped
             .iter()
             .position(|d| matches!(d.state, DroppedState::Recycling { .. }));
-        at.map_or(0, |at| self.dropped.swap_remove(at).length)
+        at.map_or(0, |at| block_down(self.dropped.swap_remove(at).length))
     }
 
     /// There was no space to make the spare a segment: it stays a spare.

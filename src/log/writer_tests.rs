@@ -368,6 +368,36 @@ fn a_full_ring_gives_up_what_does_not_fit_and_no_more() {
 }
 
 #[test]
+fn a_file_that_is_written_over_is_zeroed_in_whole_blocks_behind_its_old_end() {
+    let config = LogConfig {
+        segment_bytes: 1 << 20,
+        retention_bytes: 1 << 20,
+        ..LogConfig::default()
+    };
+    let mut log = log(config);
+    let (mut recycled, mut zeroed_behind) = (None, 0);
+    for round in 0..3_000 {
+        // The first are long, so that the file ends inside a block; the last are small and many.
+        append(&mut log, if round < 60 { 50_001 } else { 3_001 });
+        for op in polls(&mut log, false) {
+            match &op {
+                IoOp::Create { recycle, .. } => recycled = *recycle,
+                IoOp::ZeroAhead { from, to, .. } => {
+                    assert!(from.is_multiple_of(4096) && to.is_multiple_of(4096));
+                    zeroed_behind += u64::from(recycled.is_some());
+                }
+                _ => {}
+            }
+            done(&mut log, &op);
+        }
+        log.expire(now(0));
+        let start = log.chain().log_start();
+        log.on_checkpoint(start);
+    }
+    assert!(zeroed_behind > 0);
+}
+
+#[test]
 fn a_file_goes_only_after_the_checkpoint_and_its_last_reader() {
     let config = LogConfig {
         segment_bytes: 1000,

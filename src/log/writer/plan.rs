@@ -308,6 +308,10 @@ impl Log {
             });
         }
         let to = there;
+        assert!(
+            from.is_multiple_of(BLOCK_BYTES) && to.is_multiple_of(BLOCK_BYTES),
+            "zeros for {from}..{to}, which is inside a block"
+        );
         writer.zeroing = Some((from, to));
         Some(IoOp::ZeroAhead {
             segment: segment.base,
