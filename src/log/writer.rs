@@ -202,6 +202,12 @@ impl Log {
         self.writer.starved_until.is_some() && short && !self.pending.is_empty()
     }
 
+    /// There may be space now: poll again.
+    pub fn ask_again(&mut self) {
+        self.writer.starved_until = None;
+        self.writer.files_until = None;
+    }
+
     /// When `poll_io` should be asked again although nothing happened.
     pub fn io_deadline(&self) -> Option<MonoNs> {
         let deadlines = [

@@ -58,6 +58,11 @@ impl Partition {
         self.log.go_offline(reason);
     }
 
+    /// See `Log::ask_again`.
+    pub fn ask_again(&mut self) {
+        self.log.ask_again();
+    }
+
     /// When `poll_io` should be asked again although nothing happened.
     pub fn io_deadline(&self) -> Option<MonoNs> {
         self.log.io_deadline()

@@ -67,8 +67,9 @@ impl Shard {
         let tag = op.tag();
         let result = self.perform(&cell, op).await;
         match &result {
+            Ok(()) if matches!(tag, IoTag::Delete(_)) => self.space_freed(),
             Ok(()) => {}
-            Err(IoFailure::NoSpace(text)) => self.tell_full(&cell, text),
+            Err(IoFailure::NoSpace(text)) => self.wants_space(&cell, text),
             Err(failure) => {
                 tracing::error!(partition = %cell.name(), "{tag:?} failed: {failure}");
             }

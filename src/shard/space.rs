@@ -7,17 +7,20 @@
 use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 use std::{fs, io};
 
 use super::{CONTROLLER, PartitionCell, Shard};
 use crate::base::MonoNs;
-use crate::io::clock;
 use crate::io::file::{self, SegmentFile, StorageError, WriteMode};
+use crate::io::{clock, executor};
 use crate::metadata::topic_name::CONSUMER_OFFSETS;
 
 /// What a shard remembers of it.
 #[derive(Default)]
 pub struct Space {
+    /// A partition waits for space.
+    wanted: Cell<bool>,
     /// When a person was last told that the disk is full.
     told: Cell<Option<MonoNs>>,
     ballast_due: Cell<MonoNs>,
@@ -83,8 +86,25 @@ impl Shard {
         file.preallocate(0, bytes).await
     }
 
-    /// Tells a person, now and then, that partitions wait for space.
-    pub(super) fn tell_full(&self, cell: &PartitionCell, what: &str) {
+    /// Files are gone: who waits for space asks again now, not only when its time has come.
+    pub(super) fn space_freed(&self) {
+        if !self.space.wanted.take() {
+            return;
+        }
+        for cell in self.all_cells() {
+            cell.partition.borrow_mut().ask_again();
+            self.schedule(&cell);
+        }
+    }
+
+    /// A partition waits for space, and asks again at its time; a person is told now and then.
+    pub(super) fn wants_space(self: &Rc<Self>, cell: &Rc<PartitionCell>, what: &str) {
+        self.space.wanted.set(true);
+        let (shard, waits) = (self.clone(), cell.clone());
+        executor::spawn_detached(async move {
+            executor::sleep(RETRY).await;
+            shard.schedule(&waits);
+        });
         let now = clock::mono();
         let again = |told: MonoNs| now >= told.plus_ms(TELL_MS);
         if self.space.told.get().is_none_or(again) {
@@ -133,3 +153,5 @@ const BALLAST: &str = ".ballast";
 /// Between two looks at the ballast.
 const BALLAST_MS: i64 = 10_000;
 const TELL_MS: i64 = 10_000;
+/// A little more than a log waits.
+const RETRY: Duration = Duration::from_millis(1_010);

@@ -97,11 +97,17 @@ impl Shard {
             return;
         }
         match set_aside(&cell.directory, cell.id.topic_id, DELETED_SUFFIX).await {
-            Ok(aside) => executor::spawn_detached(async move {
-                if let Err(error) = file::delete_dir(&aside).await {
-                    tracing::warn!("a deleted partition is left on the disk: {error}");
-                }
-            }),
+            Ok(aside) => {
+                let shard = self.clone();
+                executor::spawn_detached(async move {
+                    match file::delete_dir(&aside).await {
+                        Ok(()) => shard.space_freed(),
+                        Err(error) => {
+                            tracing::warn!("a deleted partition is left on the disk: {error}");
+                        }
+                    }
+                });
+            }
             // Nothing was ever written to it.
             Err(error) if error.is_not_found() => {}
             Err(error) => tracing::warn!("a deleted partition is left on the disk: {error}"),
