@@ -42,6 +42,16 @@ def ringlog_binary():
     return str(target / "release" / "ringlog")
 
 
+def without_sync():
+    """The broker built with its sync left out, which a test of durability must catch: RINGLOG_BIN_NO_FSYNC, or built now."""
+    if os.environ.get("RINGLOG_BIN_NO_FSYNC"):
+        return os.environ["RINGLOG_BIN_NO_FSYNC"]
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or REPO / "target") / "no-fsync"
+    command = ["cargo", "build", "--quiet", "--features", "unsafe-no-fsync", "--target-dir", str(target)]
+    subprocess.run(command, check=True, cwd=REPO)
+    return str(target / "debug" / "ringlog")
+
+
 handed_out = set()  # first ports this process gave to a broker, which may not listen yet
 
 
