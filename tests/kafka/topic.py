@@ -47,6 +47,23 @@ def delete(instance, name):
     wire.expect_no_error(answer.number("h"), f"DeleteTopics of {name}")
 
 
+def names(instance):
+    """Of all topics, Metadata v1."""
+    with seed(instance) as connection:
+        answer = connection.ask(3, 1, struct.pack(">i", -1))
+    answer.array(lambda: (answer.number("i"), answer.string(), answer.number("i"), answer.string()))
+    answer.number("i")
+    found = []
+    for _ in range(answer.number("i")):
+        _code, name, _internal = answer.number("h"), answer.string(), answer.take(1)
+        found.append(name)
+        for _ in range(answer.number("i")):
+            answer.number("h"), answer.number("i"), answer.number("i")
+            answer.array(lambda: answer.number("i"))
+            answer.array(lambda: answer.number("i"))
+    return found
+
+
 class Topic:
     def __init__(self, instance, name):
         self.instance, self.name = instance, name
