@@ -37,6 +37,7 @@ pub(super) fn serve(options: ServeOptions) -> ExitCode {
 fn told(options: ServeOptions) -> Result<server::ServeOptions, UsageError> {
     let cores = cores(&options, &executor::available_cores())?;
     let nodes = nodes(&options, cores.len())?;
+    let memory = memory(&options, cores.len(), memory_of_machine())?;
     let node_statics = (0..nodes).map(|index| options.node_statics(index));
     Ok(server::ServeOptions {
         listen: resolve("listeners", &options.listen)?,
@@ -48,9 +49,7 @@ fn told(options: ServeOptions) -> Result<server::ServeOptions, UsageError> {
         data: options.data,
         advertise: (options.advertise.host, options.advertise.port),
         rack: options.rack,
-        memory: options
-            .memory_bytes
-            .unwrap_or_else(|| (memory_of_machine() / 4).min(MEMORY_PER_CORE * cores.len() as u64)),
+        memory,
         cores,
         nodes,
         node_id: options.node_id,
@@ -98,6 +97,21 @@ fn nodes(options: &ServeOptions, shards: usize) -> Result<u16, UsageError> {
         )));
     }
     Ok(nodes)
+}
+
+/// Bytes of memory for all shards: as told, else a part of the machine's.
+fn memory(options: &ServeOptions, shards: usize, machine: u64) -> Result<u64, UsageError> {
+    let shards = shards as u64;
+    let least = MEMORY_PER_CORE_MIN * shards;
+    match options.memory_bytes {
+        Some(bytes) if bytes < least => Err(UsageError(format!(
+            "`memory` = {bytes} bytes: {shards} shards (one per core) need {} MiB each, {} MiB in all; give that with --memory, or name fewer cores with --cores",
+            MEMORY_PER_CORE_MIN >> 20,
+            least >> 20
+        ))),
+        Some(bytes) => Ok(bytes),
+        None => Ok((machine / 4).clamp(least, MEMORY_PER_CORE * shards)),
+    }
 }
 
 /// Core numbers as `--cores` takes them.
@@ -150,6 +164,9 @@ fn memory_of_machine() -> u64 {
 /// More would keep more of the past in memory, but memory that is used again soon costs less than memory that the kernel must
 /// find and clear.
 const MEMORY_PER_CORE: u64 = 1 << 30;
+/// The largest batch that `max.message.bytes` lets in by default takes 2 MiB where it is appended, and reading it back a few pieces
+/// more: with half of this that still works, at the speed of one batch after the other.
+const MEMORY_PER_CORE_MIN: u64 = 16 << 20;
 /// Where the system does not say how much there is.
 const MEMORY_UNKNOWN: u64 = 4 << 30;
 
@@ -192,6 +209,25 @@ mod tests {
             cores(&options("0-2", None, local), &[0, 1, 2]),
             Ok(vec![0, 1, 2])
         );
+    }
+
+    #[test]
+    fn too_little_memory_is_refused_with_what_is_needed() {
+        let with = |memory: Option<&str>| {
+            let flags = ServeFlags {
+                memory: memory.map(str::to_string),
+                ..ServeFlags::default()
+            };
+            let options = serve::options(&flags).expect("valid flags");
+            super::memory(&options, 2, 1 << 30)
+        };
+        assert_eq!(with(Some("32MiB")), Ok(32 << 20));
+        let UsageError(text) = with(Some("31MiB")).unwrap_err();
+        assert_eq!(
+            text,
+            "`memory` = 32505856 bytes: 2 shards (one per core) need 16 MiB each, 32 MiB in all; give that with --memory, or name fewer cores with --cores"
+        );
+        assert_eq!(with(None), Ok(256 << 20));
     }
 
     #[test]

@@ -183,6 +183,15 @@ impl Shard {
             Body::Frame(_) | Body::InPlace(_) => checked.header.size_in_bytes(),
             Body::Recompressed(batch) => batch.len(),
         };
+        let size_max = FileImage::record_bytes_max(&self.arena, HEADER_BYTES);
+        if size > size_max {
+            return Err(Refused {
+                message: Some(format!(
+                    "batch of {size} bytes; the memory of this broker (--memory) takes up to {size_max} in one piece"
+                )),
+                ..Refused::code(ErrorCode::MessageTooLarge)
+            });
+        }
         let turn = match cell.turn.try_acquire(1) {
             Some(turn) => turn,
             None => cell.turn.acquire(1).await,

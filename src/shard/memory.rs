@@ -73,8 +73,9 @@ impl Shard {
             self.arena.pressure().await;
             let wanted = self.arena.wanted();
             if wanted > 0 && self.evict(wanted) == 0 {
-                // All of it is in use: what is written now becomes durable in a moment.
+                // All of it is in use: what is written now becomes durable in a moment, and nobody else will look then.
                 executor::sleep(NOTHING_TO_EVICT_WAIT).await;
+                self.arena.still_wanted(wanted);
             }
         }
     }

@@ -32,6 +32,8 @@ struct ArenaState {
     pressure: Notify,
     /// Largest allocation that was refused since room was last made.
     wanted: Cell<usize>,
+    /// How many wait for room.
+    waiting: Cell<usize>,
     counters: Cell<ArenaCounters>,
 }
 
@@ -61,6 +63,7 @@ impl Arena {
             room: Notify::new(),
             pressure: Notify::new(),
             wanted: Cell::new(0),
+            waiting: Cell::new(0),
             counters: Cell::new(ArenaCounters::default()),
         })))
     }
@@ -95,6 +98,7 @@ impl Arena {
     /// Waits until memory was given back that may hold `len` bytes; try again then.
     pub async fn wait_for_room(&self, len: usize) {
         let count = len.div_ceil(GRANULE_BYTES) as u32;
+        let _waits = Waits::new(&self.0.waiting);
         loop {
             let freed = self.0.room.wait();
             if self.0.buddy.borrow().largest() >= count {
@@ -113,9 +117,22 @@ impl Arena {
         }
     }
 
+    /// Nothing could be given back for this: it is wanted all the same as long as somebody waits, so look again soon.
+    pub fn still_wanted(&self, len: usize) {
+        if self.0.waiting.get() > 0 {
+            self.0.wanted.set(self.0.wanted.get().max(len));
+        }
+    }
+
     /// Takes the size of the largest allocation that was refused since the last call; 0 if none was.
     pub fn wanted(&self) -> usize {
         self.0.wanted.take()
+    }
+
+    /// Bytes of the largest extent there can be, when nothing else is in memory.
+    pub fn extent_bytes_max(&self) -> usize {
+        let granules = self.0.mapping.len() / GRANULE_BYTES;
+        (GRANULE_BYTES << granules.ilog2()).min(EXTENT_BYTES_MAX)
     }
 
     pub fn budget(&self) -> u64 {
@@ -161,6 +178,22 @@ impl Arena {
             (len / GRANULE_BYTES) as u32,
         );
         self.0.room.notify();
+    }
+}
+
+/// One who waits for room.
+struct Waits<'a>(&'a Cell<usize>);
+
+impl Waits<'_> {
+    fn new(waiting: &Cell<usize>) -> Waits<'_> {
+        waiting.set(waiting.get() + 1);
+        Waits(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 

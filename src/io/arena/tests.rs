@@ -156,3 +156,33 @@ fn room_is_waited_for_across_tasks() {
         assert_eq!(task.await, GRANULE_BYTES);
     });
 }
+
+#[test]
+fn what_is_still_wanted_is_told_again_while_somebody_waits() {
+    on_shard(|| async {
+        let arena = Arena::new(GRANULE_BYTES as u64).expect("arena");
+        let held = arena.allocate(1).expect("room");
+        let waiter = arena.clone();
+        let task = spawn(async move { waiter.wait_for_room(1).await });
+        arena.pressure().await;
+        assert_eq!(arena.wanted(), 1);
+        // The one who makes room found nothing to give back, and comes again.
+        arena.still_wanted(1);
+        arena.pressure().await;
+        assert_eq!(arena.wanted(), 1);
+        drop(held);
+        task.await;
+        arena.still_wanted(1);
+        assert_eq!(arena.wanted(), 0, "nobody waits any more");
+    });
+}
+
+#[test]
+fn the_largest_extent_is_one_that_an_empty_arena_gives() {
+    for granules in [1, 2, 3, 7, 64, 100] {
+        let arena = Arena::new((granules * GRANULE_BYTES) as u64).expect("arena");
+        let max = arena.extent_bytes_max();
+        assert!(arena.allocate(max).is_some(), "{granules} granules");
+        assert!(arena.allocate(max + 1).is_none(), "{granules} granules");
+    }
+}

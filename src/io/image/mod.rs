@@ -105,6 +105,13 @@ impl FileImage {
         }
     }
 
+    /// The longest record that images in this arena can take, when nothing else is in memory.
+    pub fn record_bytes_max(arena: &Arena, gap: usize) -> usize {
+        // The partial block in front, and the gap.
+        let around = BLOCK as usize + gap.next_multiple_of(BLOCK as usize);
+        arena.extent_bytes_max().saturating_sub(around)
+    }
+
     /// Where the next byte goes.
     pub fn end(&self) -> u64 {
         self.end
