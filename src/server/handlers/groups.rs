@@ -109,22 +109,25 @@ pub async fn find_coordinator(
     let image = shard.image();
     let found: Vec<FoundCoordinator> = keys
         .into_iter()
-        .map(|key| match find(shard, &image, request.key_type, &key) {
-            Ok(node) => FoundCoordinator {
-                key,
-                node_id: node.id.0,
-                host: node.host.clone(),
-                port: i32::from(node.port),
-                ..Default::default()
+        .map(
+            |key| match find(shard, &image, version, request.key_type, &key) {
+                Ok(node) => FoundCoordinator {
+                    key,
+                    node_id: node.id.0,
+                    host: node.host.clone(),
+                    port: i32::from(node.port),
+                    ..Default::default()
+                },
+                Err(error) => FoundCoordinator {
+                    key,
+                    node_id: -1,
+                    port: -1,
+                    error_code: error.code(),
+                    error_message: told(request.key_type, error),
+                    ..Default::default()
+                },
             },
-            Err(error) => FoundCoordinator {
-                key,
-                node_id: -1,
-                port: -1,
-                error_code: error.code(),
-                ..Default::default()
-            },
-        })
+        )
         .collect();
     let mut response = FindCoordinatorResponse::default();
     if version >= 4 {
@@ -132,7 +135,8 @@ pub async fn find_coordinator(
     } else if let Some(one) = found.into_iter().next() {
         let error = ErrorCode::from_code(one.error_code).unwrap_or_default();
         response.error_code = one.error_code;
-        response.error_message = Some(Str::from_static(error.message()));
+        let message = one.error_message;
+        response.error_message = message.or(Some(Str::from_static(error.message())));
         response.node_id = one.node_id;
         response.host = one.host;
         response.port = one.port;
@@ -143,6 +147,7 @@ pub async fn find_coordinator(
 fn find<'a>(
     shard: &Shard,
     image: &'a Image,
+    version: i16,
     key_type: i8,
     key: &str,
 ) -> Result<&'a Node, ErrorCode> {
@@ -155,11 +160,22 @@ fn find<'a>(
                 .node_of_shard(owner)
                 .ok_or(ErrorCode::CoordinatorNotAvailable)
         }
-        // There are no transactions or share groups to coordinate.
-        KEY_TRANSACTION => Err(ErrorCode::CoordinatorNotAvailable),
+        // There are no transactions to coordinate, and a client must not go on asking. librdkafka, which asks in version 2, takes
+        // no error but this one as final; the Java client, which asks in version 6, would show its own text for it, and ours for
+        // one that it does not expect.
+        KEY_TRANSACTION if version < 4 => Err(ErrorCode::TransactionalIdAuthorizationFailed),
+        KEY_TRANSACTION => Err(ErrorCode::UnsupportedVersion),
         _ => Err(ErrorCode::InvalidRequest),
     }
 }
+
+/// What a person is told of a coordinator that is not found, where the code says too little.
+fn told(key_type: i8, error: ErrorCode) -> Option<Str> {
+    let transactions = key_type == KEY_TRANSACTION && !error.is_none();
+    transactions.then(|| Str::from_static(NO_TRANSACTIONS))
+}
+
+const NO_TRANSACTIONS: &str = "ringlog does not serve transactions yet: take transactional.id out of the producer's configuration; an idempotent producer (enable.idempotence) is served";
 
 pub async fn join(
     shard: &Rc<Shard>,

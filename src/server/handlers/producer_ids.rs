@@ -25,7 +25,8 @@ pub async fn init(
     } else if request.transactional_id.is_some() {
         match request.transactional_id.as_deref() {
             Some("") => Err(ErrorCode::InvalidRequest),
-            _ => Err(ErrorCode::CoordinatorNotAvailable),
+            // Final for every client, which can't be told more here; it looks for the coordinator first, and is told there.
+            _ => Err(ErrorCode::TransactionalIdAuthorizationFailed),
         }
     } else {
         // Without a transactional id there is nothing to continue: a new id, whatever was there before.
