@@ -123,7 +123,7 @@ pub async fn find_coordinator(
                     node_id: -1,
                     port: -1,
                     error_code: error.code(),
-                    error_message: told(request.key_type, error),
+                    error_message: told(request.key_type, error).or(Some(Str::default())),
                     ..Default::default()
                 },
             },
@@ -135,7 +135,7 @@ pub async fn find_coordinator(
     } else if let Some(one) = found.into_iter().next() {
         let error = ErrorCode::from_code(one.error_code).unwrap_or_default();
         response.error_code = one.error_code;
-        let message = one.error_message;
+        let message = told(request.key_type, error);
         response.error_message = message.or(Some(Str::from_static(error.message())));
         response.node_id = one.node_id;
         response.host = one.host;
