@@ -258,6 +258,47 @@ fn a_new_segment_is_written_only_after_the_one_before_is_durable() {
 }
 
 #[test]
+fn segments_are_not_filled_faster_than_they_are_sealed() {
+    let config = LogConfig {
+        segment_bytes: 1000,
+        ..LogConfig::default()
+    };
+    let mut log = log(config);
+    let (mut seals, mut open) = (std::collections::VecDeque::new(), 0);
+    for _ in 0..100 {
+        append(&mut log, 900);
+        loop {
+            let ops = polls(&mut log, false);
+            if ops.is_empty() {
+                break;
+            }
+            for op in ops {
+                match op {
+                    IoOp::Seal { .. } => seals.push_back(op),
+                    _ => {
+                        open += u32::from(matches!(op, IoOp::Create { .. }));
+                        done(&mut log, &op);
+                    }
+                }
+            }
+        }
+    }
+    assert!(open <= 12, "{open} files are open and not sealed");
+    assert!(log.chain().durable() < Offset(12));
+    while let Some(seal) = seals.pop_front() {
+        done(&mut log, &seal);
+        for op in polls(&mut log, false) {
+            match op {
+                IoOp::Seal { .. } => seals.push_back(op),
+                _ => drop(done(&mut log, &op)),
+            }
+        }
+    }
+    settled(&mut log);
+    assert_eq!(log.chain().durable(), Offset(100));
+}
+
+#[test]
 fn small_flows_get_zeroed_blocks_ahead_and_big_ones_do_not() {
     let mut log = log(LogConfig::default());
     let (mut zeroed, mut spaces) = (0, 0);

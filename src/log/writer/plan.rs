@@ -19,6 +19,10 @@ impl Log {
             return None;
         }
         let at = self.writer_index()?;
+        // Files that are not sealed can't be closed, and are read again by a recovery.
+        if at - self.first_unsealed() >= UNSEALED_MAX {
+            return None;
+        }
         let to = (at + 2).min(self.segments.len());
         let index = (at..to).find(|&i| self.segments[i].file == FileState::Absent)?;
         // A new log makes its file with its first record; a rolled one at once, since the file name keeps the offset.
@@ -340,6 +344,8 @@ const SMALL_WRITE_BYTES: u64 = 64 << 10;
 const SMALL_WRITES_MIN: u8 = 8;
 const ZERO_AHEAD_BYTES: u64 = 1 << 20;
 const ZERO_GAP_BYTES: u64 = 128 << 10;
+/// Complete segments that wait to be sealed: small ones are filled faster than they are sealed.
+const UNSEALED_MAX: usize = 8;
 /// Indexes and producer state of the active segment are saved this often: bounds what a recovery reads again.
 const SAVE_BYTES: u64 = 64 << 20;
 /// They are saved by time too, if there is as much as this.
