@@ -15,7 +15,7 @@
 //! | 4 | [`io`]: the only user of glommio, io-uring, libc and `unsafe` | anything Kafka |
 //! | 5 | [`shard`]: owns, drives, routes | bytes parsed by hand, offset arithmetic |
 //! | 6 | [`server`]: connections and handlers; [`admin`]: metrics | locating bytes |
-//! | 7 | [`cli`] | logic that the broker needs |
+//! | 7 | [`client`], [`bench`], [`cli`] | logic that the broker needs |
 //!
 //! # Where is what
 //! | Kafka's word | here |
@@ -32,10 +32,13 @@
 //! | start, stop, preflight | `server/serve.rs`, `io/preflight.rs`, `cli/` |
 //! | arena, images of files, rings, sockets, mesh | `io/` |
 //! | metrics | `shard/counters.rs`, `admin/` |
+//! | `ringlog bench` | `bench/` (load, checks, results), `client/` (its side of the protocol) |
 
 pub mod admin;
 pub mod base;
+pub mod bench;
 pub mod cli;
+pub mod client;
 pub mod group;
 pub mod io;
 pub mod log;

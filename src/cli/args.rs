@@ -5,6 +5,8 @@
 
 use clap::{Parser, Subcommand};
 
+use super::bench::BenchCommand;
+
 /// A log broker that speaks the Kafka protocol: every core a node, every ack on the disk.
 #[derive(Parser, Debug)]
 #[command(name = "ringlog", version)]
@@ -16,7 +18,10 @@ pub(super) struct Args {
 #[derive(Subcommand, Debug)]
 pub(super) enum Command {
     /// Run the broker.
-    Serve(ServeFlags),
+    Serve(Box<ServeFlags>),
+    /// Measure a broker: this one or any other that speaks the Kafka protocol.
+    #[command(subcommand)]
+    Bench(Box<BenchCommand>),
 }
 
 /// A flag wins over the same key in the file.

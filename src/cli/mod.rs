@@ -4,6 +4,7 @@
 //! Running the broker is `server`'s.
 
 mod args;
+mod bench;
 mod properties;
 mod run;
 mod serve;
@@ -26,6 +27,7 @@ const USAGE_EXIT: u8 = 2;
 /// Reads the command line and runs what it names.
 pub fn main() -> ExitCode {
     match args::Args::parse().command {
+        args::Command::Bench(command) => bench::run(*command),
         args::Command::Serve(flags) => match serve::options(&flags) {
             Ok(options) => {
                 for warning in &options.warnings {

@@ -176,6 +176,11 @@ fn count_poll() {
 }
 
 impl<T> ShardHandle<T> {
+    /// Whether the shard has come to its end.
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
     /// Waits for the end of the shard.
     pub fn join(self) -> io::Result<T> {
         self.0

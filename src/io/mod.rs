@@ -22,6 +22,7 @@
 
 pub mod arena;
 pub mod blocking;
+pub mod child;
 pub mod clock;
 pub mod doorbell;
 pub mod executor;

@@ -12,7 +12,10 @@ fn options(line: &str, file: &str) -> Result<ServeOptions, String> {
         .chain(line.split_whitespace());
     let Command::Serve(flags) = Args::try_parse_from(words)
         .map_err(|error| error.to_string())?
-        .command;
+        .command
+    else {
+        panic!("`serve` is another command");
+    };
     read(&flags, file).map_err(|UsageError(text)| text)
 }
 

@@ -1,0 +1,125 @@
+//! The broker's process on this machine: found by the port it listens on, and watched.
+//! Used on the first thread.
+//! Always: a process that can't be looked at is no process, never an error of the run.
+//! What its CPU time means is `result`'s.
+
+use std::collections::HashSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// A process, by its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watched {
+    pub pid: u32,
+}
+
+/// Ticks of `/proc/PID/stat`: USER_HZ, which is 100 on every Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// State of a listening socket in `/proc/net/tcp`.
+const LISTEN: &str = "0A";
+
+impl Watched {
+    /// The process that listens on the port of `address`, if that is an address of this machine.
+    pub fn listening_at(address: SocketAddr) -> Option<Watched> {
+        if !is_local(address) {
+            return None;
+        }
+        let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+        let inodes: HashSet<u64> = tables
+            .iter()
+            .filter_map(|path| fs::read_to_string(path).ok())
+            .flat_map(|table| listening_inodes(&table, address.port()))
+            .collect();
+        if inodes.is_empty() {
+            return None;
+        }
+        let names: HashSet<PathBuf> = inodes
+            .iter()
+            .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
+            .collect();
+        let processes = fs::read_dir("/proc").ok()?;
+        let mut pids =
+            processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        pids.find(|pid| holds_one_of(*pid, &names))
+            .map(|pid| Watched { pid })
+    }
+
+    /// CPU time of all its threads so far, in seconds.
+    pub fn cpu_seconds(self) -> Option<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        cpu_of_stat(&stat)
+    }
+
+    /// Cores it may run on, as the kernel writes them.
+    pub fn cores(self) -> Option<String> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.map(|list| list.trim().to_owned())
+    }
+}
+
+/// CPU time of this process so far, in seconds.
+pub fn own_cpu_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    cpu_of_stat(&stat).unwrap_or(0.0)
+}
+
+fn is_local(address: SocketAddr) -> bool {
+    // Only an address of this machine can be bound.
+    address.ip().is_loopback() || std::net::UdpSocket::bind((address.ip(), 0)).is_ok()
+}
+
+fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
+    let lines = table.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (_, local_port) = fields.get(1)?.rsplit_once(':')?;
+        let same = u16::from_str_radix(local_port, 16).ok()? == port;
+        (same && *fields.get(3)? == LISTEN).then_some(fields.get(9)?.parse().ok()?)
+    });
+    lines.collect()
+}
+
+fn holds_one_of(pid: u32, names: &HashSet<PathBuf>) -> bool {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return false;
+    };
+    descriptors
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+        .any(|target| names.contains(&target))
+}
+
+/// User and system time; the name in front of them may hold anything, also blanks and brackets.
+fn cpu_of_stat(stat: &str) -> Option<f64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+    Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_behind_a_listening_port_is_found() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let found = Watched::listening_at(address).unwrap();
+        assert_eq!(found.pid, std::process::id());
+        assert!(found.cpu_seconds().is_some());
+        drop(listener);
+        assert_eq!(Watched::listening_at(address), None);
+        let elsewhere = "192.0.2.1:9092".parse().unwrap();
+        assert_eq!(Watched::listening_at(elsewhere), None);
+    }
+
+    #[test]
+    fn cpu_time_is_found_behind_any_name() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 1 0 5 6 7";
+        assert_eq!(cpu_of_stat(stat), Some(2.0));
+        assert_eq!(cpu_of_stat("nonsense"), None);
+    }
+}
