@@ -6,7 +6,7 @@
 //! ```text
 //! "RINGCKPT" version:u16 flags:u16 sequence:u64 count:u32 entry*count crc32c:u32     (big-endian; crc of all before it)
 //! entry: topic_id:16 partition:i32 log_start:i64 segment:i64 position:u64 offset:i64 sealed_segments:u32
-//!        sealed_bytes:u64 epochs:u32 (epoch:i32 start:i64)*epochs
+//!        sealed_bytes:u64 settled:u8 epochs:u32 (epoch:i32 start:i64)*epochs
 //! ```
 
 use std::collections::BTreeMap;
@@ -32,13 +32,16 @@ pub struct PartitionCheckpoint {
     pub sealed_segments: u32,
     /// Their bytes.
     pub sealed_bytes: u64,
+    /// Nothing that counts is behind the proof and nothing was pending: only then a clean stop says that nobody need look there. Not
+    /// so for a partition that is offline, whose files were refused, or with bytes behind its end that are still to be cut.
+    pub settled: bool,
     pub epochs: Epochs,
 }
 
 /// The whole file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CheckpointFile {
-    /// Written at a clean stop: no write was under way, nothing was pending. Whoever starts again replaces the file by
+    /// Written at a clean stop: no write was under way, nothing was pending, but for entries that are not settled. Whoever starts again replaces the file by
     /// one that is not clean, durably, before the first write to a log.
     pub clean: bool,
     /// Rises with every write of this file.
@@ -50,7 +53,7 @@ pub struct CheckpointFile {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Merged {
     pub entry: PartitionCheckpoint,
-    /// The broker stopped cleanly after it.
+    /// The broker stopped cleanly after it, and the partition was settled.
     pub clean: bool,
 }
 
@@ -71,6 +74,7 @@ impl CheckpointFile {
             out.extend_from_slice(&entry.proof.offset.0.to_be_bytes());
             out.extend_from_slice(&entry.sealed_segments.to_be_bytes());
             out.extend_from_slice(&entry.sealed_bytes.to_be_bytes());
+            out.push(u8::from(entry.settled));
             out.extend_from_slice(&(entry.epochs.entries().len() as u32).to_be_bytes());
             for epoch in entry.epochs.entries() {
                 out.extend_from_slice(&epoch.epoch.0.to_be_bytes());
@@ -140,6 +144,11 @@ impl PartitionCheckpoint {
         };
         let sealed_segments = u32::from_be_bytes(reader.take()?);
         let sealed_bytes = u64::from_be_bytes(reader.take()?);
+        let settled = match reader.take()? {
+            [0] => false,
+            [1] => true,
+            [other] => return Err(format!("{partition} has settled {other}")),
+        };
         let count = u32::from_be_bytes(reader.take()?) as usize;
         if count > reader.0.len() / 12 {
             return Err(format!("{count} epochs in {} bytes", reader.0.len()));
@@ -168,6 +177,7 @@ impl PartitionCheckpoint {
             proof,
             sealed_segments,
             sealed_bytes,
+            settled,
             epochs,
         })
     }
@@ -184,8 +194,8 @@ pub fn merge(files: impl IntoIterator<Item = CheckpointFile>) -> BTreeMap<TopicP
     for file in files {
         for entry in file.entries {
             let found = Merged {
+                clean: file.clean && entry.settled,
                 entry,
-                clean: file.clean,
             };
             match merged.entry(found.entry.partition) {
                 std::collections::btree_map::Entry::Vacant(slot) => {
@@ -221,7 +231,7 @@ impl Reader<'_> {
 
 const MAGIC: &[u8; 8] = b"RINGCKPT";
 const VERSION: u16 = 1;
-const ENTRY_BYTES_MIN: usize = 16 + 4 + 8 + 8 + 8 + 8 + 4 + 8 + 4;
+const ENTRY_BYTES_MIN: usize = 16 + 4 + 8 + 8 + 8 + 8 + 4 + 8 + 1 + 4;
 
 #[cfg(test)]
 mod tests {
@@ -241,6 +251,7 @@ mod tests {
             },
             sealed_segments: 2,
             sealed_bytes: 12345,
+            settled: true,
             epochs: Epochs::from_entries(vec![EpochEntry {
                 epoch: LeaderEpoch(1),
                 start: Offset(2),
@@ -301,5 +312,11 @@ mod tests {
         }
         let both = merge([one(true, &new), one(false, &new)]);
         assert!(!both[&new.partition].clean);
+        let mut unsettled = new.clone();
+        unsettled.settled = false;
+        assert!(merge([one(true, &new)])[&new.partition].clean);
+        assert!(!merge([one(true, &unsettled)])[&new.partition].clean);
+        let decoded = CheckpointFile::decode(&one(true, &unsettled).encode()).unwrap();
+        assert_eq!(decoded.entries, [unsettled]);
     }
 }

@@ -183,6 +183,7 @@ impl Log {
                 .range(first.min(proven)..proven)
                 .map(|s| s.size)
                 .sum(),
+            settled: self.settled(),
             epochs: {
                 let mut epochs = self.epochs.clone();
                 epochs.truncate_from_end(proof.offset);

@@ -1,5 +1,6 @@
 //! Recovery of files with every kind of damage: a torn tail is cut, damage to what was durable is refused.
 
+use super::checkpoint::{CheckpointFile, merge};
 use super::simulated_disk::{Disk, Random};
 use super::simulation::{PARTITION, World, input, now, recover};
 use super::*;
@@ -44,6 +45,7 @@ fn entry(segment: i64, position: u64, offset: i64, sealed: (u32, u64)) -> Partit
         },
         sealed_segments: sealed.0,
         sealed_bytes: sealed.1,
+        settled: true,
         epochs: epochs(),
     }
 }
@@ -389,6 +391,46 @@ fn after_a_clean_stop_little_is_read_and_the_last_group_is_checked() {
     let mut damaged = disk.clone();
     damaged.files.get_mut(&0).unwrap()[position - 100] ^= 1;
     assert!(recover(&damaged, input(&damaged, config)).is_err());
+}
+
+#[test]
+fn a_clean_stop_hides_nothing_behind_the_proof_of_a_partition_that_was_not_settled() {
+    let (bytes, ends) = batches(0, 4);
+    let file = CheckpointFile {
+        clean: true,
+        sequence: 1,
+        // As a partition that was refused in the life before leaves it: acknowledged records are behind it.
+        entries: vec![PartitionCheckpoint {
+            settled: false,
+            ..entry(0, ends[1].0, ends[1].1, (0, 0))
+        }],
+    };
+    let file = CheckpointFile::decode(&file.encode()).unwrap();
+    let merged = merge([file]).remove(&PARTITION).unwrap();
+    let mut found = disk([(0, bytes)], merged.entry);
+    found.clean = merged.clean;
+    assert_eq!(run(&found).unwrap().chain().durable(), Offset(ends[3].1));
+}
+
+#[test]
+fn a_log_is_settled_when_nothing_waits_behind_its_end() {
+    let (mut bytes, ends) = batches(0, 2);
+    bytes.resize(8192, 0xaa);
+    let found = disk([(0, bytes)], entry(0, ends[1].0, ends[1].1, (0, 0)));
+    let mut world = World::found(found, LogConfig::default());
+    let settled = |world: &World| world.log.checkpoint(PARTITION).settled;
+    world.poll(false);
+    assert!(!settled(&world), "the tail is cut before the first write");
+    world.append(1, 10, 1);
+    world.poll(false);
+    assert!(!settled(&world), "a write is under way");
+    world.settle();
+    assert!(settled(&world));
+    world.log.go_offline("a write failed".to_owned());
+    assert!(
+        !settled(&world),
+        "what is behind the last good write is unknown"
+    );
 }
 
 #[test]

@@ -224,6 +224,14 @@ impl Log {
         self.pending.is_empty() && self.writer.in_flight.is_empty() && self.writer.zeroing.is_none()
     }
 
+    /// Whether all that is in the files counts: nothing behind the end waits to be cut or deleted, and no write has failed.
+    pub(super) fn settled(&self) -> bool {
+        self.offline.is_none()
+            && self.quiet()
+            && self.writer.cut == Cut::NotNeeded
+            && self.writer.strays.is_empty()
+    }
+
     /// At a clean stop: indexes of the active segment as they are now, so that the next start reads little.
     pub fn final_save(&mut self) -> Option<IoOp> {
         let idle = self.offline.is_none() && self.quiet() && !self.writer.saving;

@@ -32,7 +32,11 @@ impl Partition {
     /// The entry for the checkpoint file; `None` keeps the partition out of it.
     pub fn checkpoint(&self) -> Option<PartitionCheckpoint> {
         match &self.refused {
-            Some(kept) => kept.clone(),
+            // Behind it is what nobody has looked at: the next start must.
+            Some(kept) => kept.clone().map(|kept| PartitionCheckpoint {
+                settled: false,
+                ..kept
+            }),
             None => Some(self.log.checkpoint(self.id)),
         }
     }

@@ -205,6 +205,7 @@ mod tests {
             proof,
             sealed_segments: 0,
             sealed_bytes: 0,
+            settled: true,
             epochs: Epochs::default(),
         };
         CheckpointFile {
