@@ -69,7 +69,7 @@ impl Shard {
         let checkpoint = self.found.checkpoints.get(&id);
         let lived = partition_config(config, self.broker_config());
         let opened = match (found, checkpoint) {
-            (None, Some(merged)) if merged.entry.proof.offset > merged.entry.log_start => {
+            (None, Some(merged)) if merged.entry.proof.offset > Offset::ZERO => {
                 Err(NotOpened::Refused(format!(
                     "the directory is gone, which held records up to offset {}",
                     merged.entry.proof.offset
