@@ -1,5 +1,5 @@
 //! The checkpoint file of a shard: what is certain to be on the disk, so that a start is short and damage is told from a torn tail.
-//! Per shard, `DATA/checkpoint-<shard>`; written every second or so while there is something new, before a log start moves for
+//! Per shard, `DATA/checkpoint.<shard>`; written every second or so while there is something new, before a log start moves for
 //! good, and at a clean stop.
 //! Always: one write at a time; logs are told what became certain.
 //! What an entry says is the log's.
@@ -127,9 +127,10 @@ impl Shard {
 }
 
 /// The shard whose checkpoint has this name.
-fn shard_of(name: &str) -> Option<u16> {
+pub(super) fn shard_of(name: &str) -> Option<u16> {
     name.strip_prefix(CHECKPOINT_PREFIX)?.parse().ok()
 }
 
-/// Checkpoint files are called so, with the shard's number behind.
-pub const CHECKPOINT_PREFIX: &str = "checkpoint-";
+/// Checkpoint files are called so, with the shard's number behind. The directory of a partition ends in `-<partition>`, so whatever
+/// a topic is called, its directories have other names than this.
+pub const CHECKPOINT_PREFIX: &str = "checkpoint.";

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::aside::DELETED_SUFFIX;
-use super::checkpoint::CHECKPOINT_PREFIX;
+use super::checkpoint::shard_of;
 use super::disk::METADATA_FILE;
 use super::space::with_ballast;
 use crate::base::{Offset, PartitionIndex, TopicPartition, Uuid};
@@ -41,7 +41,8 @@ pub fn scan(data: &Path) -> Result<Found, String> {
     for entry in read_dir(data)? {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = entry.path();
-        if name.starts_with(CHECKPOINT_PREFIX) && !name.ends_with(".tmp") {
+        let kind = entry.file_type().map_err(|error| said(&path, &error))?;
+        if kind.is_file() && shard_of(&name).is_some() {
             let bytes = fs::read(&path).map_err(|error| said(&path, &error))?;
             match CheckpointFile::decode(&bytes) {
                 Ok(file) => {
@@ -56,7 +57,7 @@ pub fn scan(data: &Path) -> Result<Found, String> {
                     ));
                 }
             }
-        } else if name.ends_with(DELETED_SUFFIX) {
+        } else if kind.is_dir() && name.ends_with(DELETED_SUFFIX) {
             // A deletion that a crash cut short.
             fs::remove_dir_all(&path).map_err(|error| said(&path, &error))?;
         } else if let Some((id, partition)) = partition(&name, &path)? {
@@ -163,7 +164,9 @@ pub fn cluster_id(data: &Path, random: impl Fn() -> Uuid) -> Result<String, Stri
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension("tmp");
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = PathBuf::from(temporary);
     let mut file = fs::File::create(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
@@ -229,7 +232,7 @@ mod tests {
     fn a_clean_stop_is_believed_once() {
         let data = tempfile::tempdir().unwrap();
         for shard in 0..2 {
-            let path = data.path().join(format!("{CHECKPOINT_PREFIX}{shard}"));
+            let path = data.path().join(format!("checkpoint.{shard}"));
             fs::write(path, checkpoint(true).encode()).unwrap();
         }
         let (first, second) = (scan(data.path()).unwrap(), scan(data.path()).unwrap());
@@ -239,9 +242,34 @@ mod tests {
             first.checkpoints[&ID].entry, second.checkpoints[&ID].entry,
             "what is certain stays certain"
         );
-        let left = fs::read(data.path().join("checkpoint-1")).unwrap();
+        let left = fs::read(data.path().join("checkpoint.1")).unwrap();
         assert_eq!(CheckpointFile::decode(&left), Ok(checkpoint(false)));
         assert_eq!(fs::read_dir(data.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn no_topic_is_taken_for_a_file_of_the_broker() {
+        let data = tempfile::tempdir().unwrap();
+        fs::write(data.path().join("checkpoint.3"), checkpoint(false).encode()).unwrap();
+        for topic in [
+            "checkpoint",
+            ".checkpoint",
+            "checkpoint-events",
+            "checkpoint.3",
+        ] {
+            directory(data.path(), &format!("{topic}-3"));
+            let found = scan(data.path()).unwrap();
+            assert!(found.checkpoints.contains_key(&ID), "{topic}");
+            let directory = data.path().join(format!("{topic}-3"));
+            assert_eq!(found.partitions[&ID].directory, directory);
+            fs::remove_dir_all(directory).unwrap();
+        }
+        // Nobody's: neither read nor removed.
+        fs::create_dir(data.path().join("checkpoint.4")).unwrap();
+        fs::write(data.path().join("checkpoint.old"), b"").unwrap();
+        fs::write(data.path().join("to-delete"), b"").unwrap();
+        scan(data.path()).unwrap();
+        assert_eq!(fs::read_dir(data.path()).unwrap().count(), 4);
     }
 
     #[test]
