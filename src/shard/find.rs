@@ -65,6 +65,9 @@ pub fn scan(data: &Path) -> Result<Found, String> {
         }
     }
     found.checkpoints = merge(checkpoints);
+    // A name that a killed process gave may not be on the disk yet; all that follows builds on it.
+    let synced = fs::File::open(data).and_then(|directory| directory.sync_all());
+    synced.map_err(|error| said(data, &error))?;
     Ok(found)
 }
 
