@@ -1,5 +1,6 @@
 //! Runs what has no asynchronous call (reading directories, old kernels' missing opcodes) on a thread of its own.
-//! One thread per process, started at first use, not pinned; any shard may ask.
+//! Two threads per process, started at first use, not pinned; any shard may ask: one for what writes wait for, one for what frees
+//! blocks of the disk, which takes as long as it takes.
 //! Always: a shard never waits in a blocking call; a caller that is dropped loses the answer, the work is still done.
 //! Disk reads and writes of the data path go through `ring`.
 
@@ -17,17 +18,35 @@ struct Queue {
     filled: Condvar,
 }
 
+/// Which thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lane {
+    /// Each job is short.
+    Short,
+    /// Deletes: one may take seconds, and nobody's write waits for it.
+    Deletes,
+}
+
 /// Runs `work` on the blocking thread and waits for its result.
 pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    run_in(Lane::Short, work).await
+}
+
+/// As `run`, on the thread of that lane.
+pub(super) async fn run_in<T: Send + 'static>(
+    lane: Lane,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let bell = Bell::new();
     let handle = bell.handle();
     let answer = Arc::new(Mutex::new(None));
     let slot = answer.clone();
-    submit(Box::new(move || {
+    let job = move || {
         let value = work();
         *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
         handle.ring();
-    }));
+    };
+    submit(lane, Box::new(job));
     std::future::poll_fn(|cx| {
         // Armed before the look, so a ring in between is seen. A bell may ring for nothing: only the value counts.
         let rung = bell.poll_rung(cx);
@@ -45,13 +64,18 @@ pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
 }
 
 /// Has `job` done some time, with nobody waiting for it.
-pub(super) fn submit(job: Job) {
-    static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
-    let queue = QUEUE.get_or_init(|| {
+pub(super) fn submit(lane: Lane, job: Job) {
+    static SHORT: OnceLock<Arc<Queue>> = OnceLock::new();
+    static DELETES: OnceLock<Arc<Queue>> = OnceLock::new();
+    let (queue, name) = match lane {
+        Lane::Short => (&SHORT, "blocking"),
+        Lane::Deletes => (&DELETES, "deletes"),
+    };
+    let queue = queue.get_or_init(|| {
         let queue = Arc::new(Queue::default());
         let theirs = queue.clone();
         std::thread::Builder::new()
-            .name("blocking".into())
+            .name(name.into())
             .spawn(move || work_loop(&theirs))
             .expect("the system refuses one more thread");
         queue
@@ -102,6 +126,19 @@ mod tests {
             for (n, task) in tasks.into_iter().enumerate() {
                 assert_eq!(task.await, n * 2);
             }
+        });
+        shard.expect("starts").join().expect("runs");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_delete() {
+        let shard = run_shard(None, "blocking-test", || async {
+            let (go, wait) = std::sync::mpsc::channel::<()>();
+            let delete = spawn(run_in(Lane::Deletes, move || wait.recv()));
+            // Behind it in the same queue this would wait for ever.
+            run(|| ()).await;
+            go.send(()).expect("it waits");
+            delete.await.expect("told to go on");
         });
         shard.expect("starts").join().expect("runs");
     }

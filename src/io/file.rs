@@ -15,9 +15,10 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::arena::Pinned;
+use super::blocking::{self, Lane};
 use super::ring::{Memory, Ring};
 use super::sync::{Permit, Semaphore};
-use super::{blocking, executor, sys};
+use super::{executor, sys};
 use crate::base::limits::BLOCK_BYTES;
 
 /// What went wrong with a file, for a person and for the decision what to do.
@@ -313,7 +314,11 @@ impl Drop for SegmentFile {
     /// Closing the last descriptor of a file that was deleted frees its blocks, which takes as long as it takes.
     fn drop(&mut self) {
         if let Some(fd) = self.fd.take().and_then(Rc::into_inner) {
-            blocking::submit(Box::new(move || drop(fd)));
+            let lane = match has_name(&fd) {
+                true => Lane::Short,
+                false => Lane::Deletes,
+            };
+            blocking::submit(lane, Box::new(move || drop(fd)));
         }
     }
 }
@@ -480,7 +485,8 @@ pub(super) fn create_dir_now(path: &Path) -> io::Result<()> {
 /// Removes a directory with all that is in it and makes that durable; no error if there is none.
 pub async fn delete_dir(path: &Path) -> Result<(), StorageError> {
     let wanted = path.to_owned();
-    let result = blocking::run(move || std::fs::remove_dir_all(wanted)).await;
+    let remove = move || std::fs::remove_dir_all(wanted);
+    let result = blocking::run_in(Lane::Deletes, remove).await;
     match result {
         Err(gone) if gone.kind() == io::ErrorKind::NotFound => return Ok(()),
         result => result.map_err(|error| StorageError::new(path, "delete directory", &error))?,
@@ -572,11 +578,20 @@ const DSYNC: i32 = if cfg!(feature = "unsafe-no-fsync") {
 };
 
 fn file_size(fd: &OwnedFd) -> io::Result<u64> {
+    Ok(stat(fd)?.st_size as u64)
+}
+
+/// False for a file that was deleted: the last descriptor closed frees its blocks.
+fn has_name(fd: &OwnedFd) -> bool {
+    stat(fd).is_ok_and(|stat| stat.st_nlink > 0)
+}
+
+fn stat(fd: &OwnedFd) -> io::Result<libc::stat> {
     // SAFETY: an all-zero stat is a value of the type. Run by `file::tests`.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel fills the structure it is given. Run by `file::tests`.
     sys::check(unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) })?;
-    Ok(stat.st_size as u64)
+    Ok(stat)
 }
 
 fn parent(path: &Path) -> &Path {

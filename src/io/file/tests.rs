@@ -410,3 +410,13 @@ fn cached_pages(path: &Path) -> usize {
     }
     pages.iter().filter(|page| **page & 1 != 0).count()
 }
+
+#[test]
+fn a_deleted_file_is_known_by_its_descriptor() {
+    let dir = scratch();
+    let path = dir.path().join("segment");
+    let fd = OwnedFd::from(std::fs::File::create(&path).expect("creates"));
+    assert!(has_name(&fd));
+    std::fs::remove_file(&path).expect("removes");
+    assert!(!has_name(&fd));
+}
