@@ -3,7 +3,7 @@
 //! Always: an operation that returned is durable; a write and its sync have one descriptor.
 //! Which operations, and in which order, is the log's; how bytes get to the disk is `io::file`'s.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::cell::{SegmentCell, file_name};
@@ -122,7 +122,7 @@ impl Shard {
                 let dropped = cell.segments.borrow_mut().remove(&old);
                 let open = dropped.and_then(|old| old.open_file());
                 let old_path = segment_path(cell, old, "log");
-                file::rename(&old_path, &path).await?;
+                take_over(&cell.directory, &old_path, &path).await?;
                 match open {
                     Some(file) => file.renamed(&path),
                     None => SegmentFile::open(&path, mode).await?,
@@ -193,6 +193,15 @@ impl Shard {
     }
 }
 
+/// Gives a dropped file its new name. It may have it already, from a try that then found no space for more.
+async fn take_over(directory: &Path, old: &Path, new: &Path) -> Result<(), StorageError> {
+    match file::rename(old, new).await {
+        // If it has neither name, who opens it is told.
+        Err(gone) if gone.is_not_found() => file::sync_dir(directory).await,
+        result => result,
+    }
+}
+
 /// Replaces the index files of a segment, and the producer snapshot if there is one.
 async fn save(
     cell: &PartitionCell,
@@ -235,3 +244,29 @@ pub(super) fn failure(error: StorageError) -> IoFailure {
 
 pub(super) const METADATA_FILE: &str = "partition.metadata";
 pub(super) const EPOCHS_FILE: &str = "leader-epoch-checkpoint";
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::io::testing::on_shard;
+
+    #[test]
+    fn a_dropped_file_is_taken_over_again_after_a_try_that_found_no_space() {
+        on_shard(|| async {
+            let directory = tempfile::tempdir().unwrap();
+            let (old, new) = (
+                directory.path().join("0.log"),
+                directory.path().join("9.log"),
+            );
+            fs::write(&old, b"bytes").unwrap();
+            for _ in 0..2 {
+                let taken = take_over(directory.path(), &old, &new).await;
+                assert_eq!(taken, Ok(()));
+                assert_eq!(fs::read(&new).unwrap(), b"bytes");
+                assert!(!old.exists());
+            }
+        });
+    }
+}
