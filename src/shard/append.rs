@@ -12,7 +12,7 @@ use super::cell::SegmentCell;
 use super::in_place::InPlace;
 use super::{PartitionCell, Shard};
 use crate::base::limits::BLOCK_BYTES;
-use crate::base::{ErrorCode, Offset, Timestamp};
+use crate::base::{ErrorCode, Now, Offset, Timestamp};
 use crate::io::clock;
 use crate::io::image::{FileImage, NoRoom};
 use crate::io::sync::{Receiver, oneshot};
@@ -196,7 +196,7 @@ impl Shard {
             Some(turn) => turn,
             None => cell.turn.acquire(1).await,
         };
-        loop {
+        let now = loop {
             let acks = match request.origin() {
                 Origin::Client => request.acks,
                 Origin::Coordinator => 1,
@@ -229,7 +229,7 @@ impl Shard {
                     moved.await;
                 }
                 ProduceCheck::Append => {
-                    let segment = self.tail(cell, &checked.header).await?;
+                    let (segment, now) = self.tail(cell, &checked.header).await?;
                     if cell.partition.borrow().offline().is_some() || cell.deleted.get() {
                         // While its last block was read: it is refused in the next round.
                         return Err(Refused::code(ErrorCode::KafkaStorageError));
@@ -239,7 +239,7 @@ impl Shard {
                         return Err(Refused::code(ErrorCode::NotLeaderOrFollower));
                     }
                     match place(&segment, &checked, size) {
-                        Ok(()) => break,
+                        Ok(()) => break now,
                         Err(NoRoom { wanted }) => {
                             if self.evict(wanted) == 0 {
                                 self.arena.wait_for_room(wanted).await;
@@ -248,23 +248,24 @@ impl Shard {
                     }
                 }
             }
-        }
+        };
         // From here nothing fails.
-        let (appended, end) = self.commit(cell, checked, size);
+        let (appended, end) = self.commit(cell, checked, size, now);
         drop(turn);
         self.schedule(cell);
         let durable = self.wait_durable(cell, end, &config, request);
         Ok((appended, durable))
     }
 
-    /// Gives the batch its offset and puts it in its place, which is there.
+    /// Gives the batch its offset and puts it in its place, which is there: `now` is when it was looked for, since a segment that
+    /// gets too old a moment later would have it go elsewhere.
     fn commit(
         &self,
         cell: &Rc<PartitionCell>,
         mut checked: Checked,
         size: usize,
+        now: Now,
     ) -> (Appended, Offset) {
-        let now = clock::now();
         let mut partition = cell.partition.borrow_mut();
         let log_append_time = match checked.facts.timestamp_type {
             record::TimestampType::LogAppendTime => checked.facts.max_timestamp,
@@ -338,17 +339,18 @@ impl Shard {
         Some(receiver)
     }
 
-    /// The segment that a batch goes to, its image ready to be appended to.
+    /// The segment that a batch goes to by the clock of `Now`, its image ready to be appended to.
     async fn tail(
         self: &Rc<Self>,
         cell: &Rc<PartitionCell>,
         header: &BatchHeader,
-    ) -> Result<Rc<SegmentCell>, Refused> {
+    ) -> Result<(Rc<SegmentCell>, Now), Refused> {
         loop {
-            let place = cell.partition.borrow().next_position(header, clock::now());
+            let now = clock::now();
+            let place = cell.partition.borrow().next_position(header, now);
             let segment = self.segment_cell(cell, place.segment);
             if segment.image.borrow().end() == place.position {
-                return Ok(segment);
+                return Ok((segment, now));
             }
             // The segment was found at start: its last block is read before it is written again.
             let block = place.position / BLOCK_BYTES * BLOCK_BYTES;
