@@ -142,6 +142,10 @@ impl Log {
     /// holds `from` on. If the scan finds none in that segment, go on from the offset where it ended.
     pub fn lookup_timestamp(&self, timestamp: Timestamp, from: Offset) -> Option<Location> {
         let from = from.max(self.chain.log_start());
+        // The end of a full segment is one past what a relative offset can say.
+        if from >= self.chain.high_watermark() {
+            return None;
+        }
         let first = self
             .segments
             .partition_point(|s| s.base <= from)

@@ -585,3 +585,24 @@ fn the_proof_names_only_files_that_are_there() {
     settled(&mut log);
     assert_eq!(log.proof(), at(1, 800, 2));
 }
+
+#[test]
+fn a_segment_may_hold_every_offset_that_a_relative_one_can_say() {
+    let mut log = log(LogConfig::default());
+    let facts = BatchFacts {
+        size: 100,
+        last_offset_delta: i32::MAX,
+        max_timestamp: Timestamp(1_000_000),
+    };
+    let end = log.append(&facts, now(0)).end;
+    settled(&mut log);
+    assert_eq!(log.chain().high_watermark(), end);
+    let first = log.lookup_timestamp(Timestamp(1_000_000), Offset(0));
+    assert_eq!(first.map(|location| location.position), Some(0));
+    assert_eq!(log.lookup_timestamp(Timestamp(1_000_000), end), None);
+    assert_eq!(log.lookup_timestamp(Timestamp(1_000_000), end.next()), None);
+    assert!(log.locate(end).is_ok() && log.max_timestamp().is_some());
+    append(&mut log, 100);
+    assert_eq!(log.segments().collect::<Vec<_>>(), [Offset(0), end]);
+    settled(&mut log);
+}
