@@ -17,6 +17,7 @@ use super::retention::Dropped;
 use super::segment::{FileState, block_down};
 use super::writer::Writer;
 use super::{BatchFacts, Chain, Log, LogConfig};
+use crate::base::limits::REQUEST_BYTES_MAX;
 use crate::base::{LeaderEpoch, Now, Offset};
 use crate::record::scan::{Torn, Verified, verify_next};
 use crate::record::{BatchHeader, HEADER_BYTES};
@@ -557,7 +558,8 @@ fn verify(bytes: &[u8], rest: u64, base: Option<Offset>) -> Verified {
         .or_else(|| BatchHeader::read(bytes).map(|header| header.base_offset))
         .unwrap_or_default();
     let rest = usize::try_from(rest).unwrap_or(usize::MAX);
-    match verify_next(bytes, expected, rest) {
+    // No batch came in a larger request, so what claims to be one is not waited for.
+    match verify_next(bytes, expected, rest.min(REQUEST_BYTES_MAX)) {
         Verified::NeedMore { bytes } if bytes > rest => Verified::Torn(Torn::Length {
             batch_length: rest as i32,
         }),

@@ -448,8 +448,28 @@ fn a_batch_larger_than_a_read_is_recovered_and_a_claimed_one_is_not_waited_for()
     liar.leader_epoch = LeaderEpoch(3);
     file.extend(liar.to_bytes());
     file.resize(size + 100_000, 0);
-    let log = run(&disk([(0, file)], entry(0, 0, 0, (0, 0)))).unwrap();
-    assert_eq!(log.chain().durable(), Offset(1));
+    let found = disk([(0, file)], entry(0, 0, 0, (0, 0)));
+    assert_eq!(run(&found).unwrap().chain().durable(), Offset(1));
+    // In a file that is long enough for it.
+    let mut input = input(&found, LogConfig::default());
+    input.files[0].length = u64::from(u32::MAX);
+    input.leader_epoch_max = LeaderEpoch(3);
+    let mut recovery = Recovery::start(input, now(0)).unwrap();
+    while let Some(need) = recovery.need().unwrap() {
+        assert!(
+            need.to < found.files[&0].len() as u64 + (8 << 20),
+            "{need:?}"
+        );
+        let mut bytes = vec![0; (need.to - need.from) as usize];
+        let there = &found.files[&0][need.from as usize..];
+        let count = there.len().min(bytes.len());
+        bytes[..count].copy_from_slice(&there[..count]);
+        recovery.on_bytes(&bytes, &mut |_| {}).unwrap();
+    }
+    assert_eq!(
+        recovery.finish(now(0)).unwrap().chain().durable(),
+        Offset(1)
+    );
 }
 
 #[test]
