@@ -270,3 +270,29 @@ fn the_last_file_stays_until_the_next_exists() {
     }
     panic!("the next segment was not asked for again");
 }
+
+#[test]
+fn segments_that_cannot_be_sealed_for_want_of_space_end_in_a_refusal() {
+    let config = LogConfig {
+        segment_bytes: 1000,
+        ..LogConfig::default()
+    };
+    let mut log = Log::new(config, Offset(0), now(0));
+    log.lead(LeaderEpoch(0));
+    let mut appended = 0;
+    while !log.starved() {
+        assert!(appended < 100, "producers would wait for ever");
+        append(&mut log, 900);
+        appended += 1;
+        while let Some(op) = log.poll_io(now(0), false) {
+            let refused = matches!(op, IoOp::Seal { .. });
+            log.on_io(op.tag(), if refused { full() } else { Ok(()) }, now(0));
+        }
+    }
+    assert!(appended > 2, "where there is a file records go on");
+    while let Some(op) = log.poll_io(now(1_000), false) {
+        log.on_io(op.tag(), Ok(()), now(1_000));
+    }
+    assert!(!log.starved());
+    assert_eq!(log.chain().durable(), Offset(appended));
+}

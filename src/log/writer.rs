@@ -14,7 +14,7 @@
 
 mod plan;
 
-use plan::{ALLOCATE_BYTES_MAX, ALLOCATE_BYTES_MIN};
+use plan::{ALLOCATE_BYTES_MAX, ALLOCATE_BYTES_MIN, UNSEALED_MAX};
 
 use smallvec::SmallVec;
 
@@ -199,7 +199,10 @@ impl Log {
         let segment = &self.segments[at];
         let short = segment.file != FileState::Open
             || segment.allocated < block_up(segment.size + HEADER_BYTES as u64);
-        self.writer.starved_until.is_some() && short && !self.pending.is_empty()
+        // A segment is not begun before older ones are sealed and what was left behind the end is deleted: that takes space too.
+        let held = self.writer.files_wait()
+            && (!self.writer.strays.is_empty() || at - self.first_unsealed() >= UNSEALED_MAX);
+        (self.writer.starved_until.is_some() || held) && short && !self.pending.is_empty()
     }
 
     /// There may be space now: poll again.

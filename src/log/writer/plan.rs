@@ -345,7 +345,7 @@ const SMALL_WRITES_MIN: u8 = 8;
 const ZERO_AHEAD_BYTES: u64 = 1 << 20;
 const ZERO_GAP_BYTES: u64 = 128 << 10;
 /// Complete segments that wait to be sealed: small ones are filled faster than they are sealed.
-const UNSEALED_MAX: usize = 8;
+pub(super) const UNSEALED_MAX: usize = 8;
 /// Indexes and producer state of the active segment are saved this often: bounds what a recovery reads again.
 const SAVE_BYTES: u64 = 64 << 20;
 /// They are saved by time too, if there is as much as this.
