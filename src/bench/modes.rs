@@ -36,9 +36,13 @@ pub struct Extras {
 
 /// A load against the sink, to know the limit of the load side.
 const LIMIT: Duration = Duration::from_millis(1_000);
+const LIMIT_IN_FLIGHT: usize = 64;
+const LIMIT_IN_FLIGHT_BYTES: usize = 8 << 20;
 const LIMIT_WARMUP: Duration = Duration::from_millis(300);
 /// From this share of its own maximum on, a result is marked.
 const LIMIT_NEAR: f64 = 0.8;
+/// A load core this busy is the limit, whatever it reached elsewhere.
+const LIMIT_BUSY: f64 = 0.9;
 /// What `consume` fills a topic with, unless told otherwise.
 const FILL_BYTES: u64 = 1 << 30;
 
@@ -204,7 +208,7 @@ fn fill(
 }
 
 /// What this load side reaches against a server that drops everything, on the broker's core.
-fn own_limit(mode: Mode, target: &Target, phase: &Phase) -> Result<f64, String> {
+fn own_limit(mode: Mode, target: &Target, phase: &Phase) -> Result<Limit, String> {
     let core = target.broker_cores.as_ref().and_then(|cores| cores.first());
     let other = crate::io::executor::available_cores()
         .into_iter()
@@ -233,7 +237,17 @@ fn own_limit(mode: Mode, target: &Target, phase: &Phase) -> Result<f64, String> 
             .iter_mut()
             .for_each(|reader| reader.address = sink.address());
     }
+    // What is in flight must not be the limit.
+    let batch_bytes = phase.templates.batch_bytes_max().max(1);
+    let more = phase
+        .load
+        .in_flight
+        .max((LIMIT_IN_FLIGHT_BYTES / batch_bytes).min(LIMIT_IN_FLIGHT));
     let limited = Phase {
+        load: Arc::new(Load {
+            in_flight: more,
+            ..(*phase.load).clone()
+        }),
         topic,
         plans,
         rate: (!consume).then_some(Rate::Flood),
@@ -246,7 +260,9 @@ fn own_limit(mode: Mode, target: &Target, phase: &Phase) -> Result<f64, String> 
         records: None,
         ..phase.clone()
     };
-    let outcome = runner::run(&limited, View::BLIND)?.outcome;
+    let Measured {
+        outcome, load_busy, ..
+    } = runner::run(&limited, View::BLIND)?;
     if let Some(why) = outcome.failure {
         return Err(format!(
             "the limit of the load side can't be measured: {why}"
@@ -257,7 +273,17 @@ fn own_limit(mode: Mode, target: &Target, phase: &Phase) -> Result<f64, String> 
     } else {
         outcome.produced
     };
-    Ok(flow.records as f64 / flow.elapsed_seconds().max(1e-3))
+    Ok(Limit {
+        records_s: flow.records as f64 / flow.elapsed_seconds().max(1e-3),
+        busy: load_busy,
+    })
+}
+
+/// What the load side reaches against the sink, and how busy it is then.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    records_s: f64,
+    busy: f64,
 }
 
 fn result(
@@ -266,7 +292,7 @@ fn result(
     load: &Load,
     prepared: &Prepared,
     measured: Measured,
-    (limit, syscalls): (Option<f64>, bool),
+    (limit, syscalls): (Option<Limit>, bool),
 ) -> RunResult {
     let outcome = &measured.outcome;
     let environment = target.environment(prepared, load);
@@ -287,8 +313,21 @@ fn result(
             result.consume = Some(Flow::of(&outcome.consumed, meaning, false));
         }
     }
+    result.recorders = [
+        ("produce", &outcome.produced),
+        ("consume", &outcome.consumed),
+    ]
+    .into_iter()
+    .filter(|(_, recorder)| recorder.batches > 0)
+    .map(|(direction, recorder)| (direction, recorder.clone()))
+    .collect();
     result.title = title(mode, load, prepared, mean_bytes(outcome, load));
     result.notes = target.notes();
+    if result.partial.is_some()
+        && let Some(complaint) = target.complaint()
+    {
+        result.notes.push(format!("the broker's log: {complaint}"));
+    }
     let counted = measured
         .broker_cpu
         .as_ref()
@@ -298,7 +337,8 @@ fn result(
     }
     result.broker_cpu = measured.broker_cpu;
     result.load_busy = Some(measured.load_busy);
-    result.load_max_records_s = limit;
+    result.load_max_records_s = limit.map(|limit| limit.records_s);
+    result.load_max_busy = limit.map(|limit| limit.busy);
     if closed && mode != Mode::Consume {
         result.notes.push(
             "a flood is a closed loop: its rate is the maximum, its latencies say nothing about a given rate".to_owned(),
@@ -309,12 +349,12 @@ fn result(
         Mode::Produce | Mode::EndToEnd => result.produce.as_ref(),
     };
     let reached = reached.map_or(0.0, |flow| flow.records_per_s);
-    if let Some(max) = limit
-        && reached > LIMIT_NEAR * max
-    {
+    let near_limit = limit
+        .is_some_and(|limit| limit.busy > LIMIT_NEAR && reached > LIMIT_NEAR * limit.records_s);
+    if near_limit || measured.load_busy > LIMIT_BUSY {
         result.notes.push(format!(
-            "LIMITED BY THE LOAD SIDE: {:.0} % of what it reaches against a server that drops; use more --cores or another machine for the load",
-            reached / max * 100.0
+            "LIMITED BY THE LOAD SIDE: its cores are {:.0} % busy; use more --cores or another machine for the load",
+            measured.load_busy * 100.0
         ));
     }
     result

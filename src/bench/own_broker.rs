@@ -111,6 +111,16 @@ impl OwnBroker {
         Ok(())
     }
 
+    /// The last line of its log that is a warning or an error.
+    pub fn last_complaint(&self) -> Option<String> {
+        let log = fs::read_to_string(self.home.join("broker.log")).ok()?;
+        let complaint = log.lines().rev().find(|line| {
+            let mut words = line.split_whitespace();
+            words.any(|word| word == "ERROR" || word == "WARN" || word == "error:")
+        });
+        complaint.map(str::to_owned)
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

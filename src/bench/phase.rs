@@ -92,6 +92,8 @@ const LEAD: Duration = Duration::from_millis(20);
 const START_POLL: Duration = Duration::from_millis(2);
 /// How long reading back may take.
 const READ_BACK: Duration = Duration::from_secs(300);
+/// Nobody waits for reading back: large fetches.
+const BACK_FETCH_BYTES: usize = 8 << 20;
 const FETCH_WAIT_MS: i32 = 100;
 /// Connections made at a time.
 const CONNECTING_MAX: usize = 64;
@@ -315,6 +317,10 @@ impl Phase {
         let cursors = plan.partitions.iter();
         let cursors = cursors.map(|&p| Cursor::new(p, first[p as usize]));
         let (_, record_bytes) = self.templates.means();
+        let fetch_bytes = match kind {
+            Kind::Back => self.load.fetch_bytes.max(BACK_FETCH_BYTES),
+            Kind::Follow | Kind::Loop { .. } => self.load.fetch_bytes,
+        };
         Reader {
             topic: Rc::new(self.topic.clone()),
             cursors: cursors.collect(),
@@ -323,7 +329,7 @@ impl Phase {
                 max_wait_ms: FETCH_WAIT_MS,
                 min_bytes: 1,
                 max_bytes: 50 << 20,
-                partition_max_bytes: i32::try_from(self.load.fetch_bytes).unwrap_or(i32::MAX),
+                partition_max_bytes: i32::try_from(fetch_bytes).unwrap_or(i32::MAX),
             },
             verify: self.load.verify,
             record_bytes,

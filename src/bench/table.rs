@@ -127,8 +127,9 @@ fn add_around(out: &mut String, result: &RunResult) {
         if let Some(max) = result.load_max_records_s {
             let _ = write!(
                 text,
-                "; against a server that drops: {} records/s",
-                count(max)
+                "; against a server that drops everything: {} records/s, {:.0} % busy",
+                count(max),
+                result.load_max_busy.unwrap_or(0.0) * 100.0
             );
         }
         line(out, &text);

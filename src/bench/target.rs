@@ -115,6 +115,11 @@ impl Target {
         notes
     }
 
+    /// What a broker of our own complained of last.
+    pub fn complaint(&self) -> Option<String> {
+        self.own.as_ref()?.last_complaint()
+    }
+
     /// Asks the broker something, from a reactor on a load core.
     pub fn ask<T, F>(&self, question: F) -> Result<T, String>
     where

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use super::UsageError;
 use super::values::{HostPort, parse_cores, parse_size};
 use crate::bench::load::{self, Acks, Codec, Keys, Load, Payload, Rate};
-use crate::bench::{self, Ending, Extras, Mode, OwnOptions, Show, TargetOptions};
+use crate::bench::{self, Ending, Extras, Mode, Output, OwnOptions, Show, TargetOptions};
 
 /// Exit code of a result that is partial or has found faults.
 const TROUBLED_EXIT: u8 = 3;
@@ -24,6 +24,18 @@ pub(super) enum BenchCommand {
     Consume(RunFlags),
     /// Send and read at the same time, with one clock: latency from the intended send to the read.
     E2e(RunFlags),
+    /// Draw one result, or two laid over each other, as a page that needs nothing else.
+    Report(ReportFlags),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct ReportFlags {
+    /// Results that --json has written
+    #[arg(value_name = "JSON", required = true, num_args = 1..=2)]
+    results: Vec<PathBuf>,
+    /// Where the page is written
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -133,6 +145,12 @@ struct OutputFlags {
     /// Write the result as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the result as a page with charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write PREFIX-produce.hgrm (percentiles) and .hlog (a histogram a second), and the same of -consume
+    #[arg(long, value_name = "PREFIX")]
+    histograms: Option<PathBuf>,
     /// No progress
     #[arg(long)]
     quiet: bool,
@@ -164,15 +182,18 @@ fn dispatch(command: BenchCommand) -> Result<Result<Ending, String>, UsageError>
         BenchCommand::Produce(flags) => (Mode::Produce, flags),
         BenchCommand::Consume(flags) => (Mode::Consume, flags),
         BenchCommand::E2e(flags) => (Mode::EndToEnd, flags),
+        BenchCommand::Report(flags) => {
+            return Ok(bench::report(&flags.results, &flags.out).map(|()| Ending::Good));
+        }
     };
     let (target, load) = (target(&flags.target)?, load_of(&flags.load)?);
-    let json = flags.output.json.as_deref();
+    let output = output(&flags.output);
     Ok(bench::simple(
         mode,
         &target,
         &load,
         extras(&flags.output),
-        json,
+        &output,
     ))
 }
 
@@ -184,6 +205,14 @@ fn extras(flags: &OutputFlags) -> Extras {
         },
         limit: !flags.no_limit,
         syscalls: flags.syscalls,
+    }
+}
+
+fn output(flags: &OutputFlags) -> Output {
+    Output {
+        json: flags.json.clone(),
+        html: flags.html.clone(),
+        histograms: flags.histograms.clone(),
     }
 }
 

@@ -112,9 +112,13 @@ impl fmt::Display for ClientError {
                 write!(f, "{what}: {}", code_name(*code))?;
                 let known = ErrorCode::from_code(*code).map_or("", ErrorCode::message);
                 match (message.is_empty(), known.is_empty()) {
-                    (false, _) => write!(f, ": {message}"),
-                    (true, false) => write!(f, ": {known}"),
-                    (true, true) => Ok(()),
+                    (false, _) => write!(f, ": {message}")?,
+                    (true, false) => write!(f, ": {known}")?,
+                    (true, true) => {}
+                }
+                match *code == ErrorCode::KafkaStorageError.code() {
+                    true => f.write_str(" Is it full? The broker's log says why."),
+                    false => Ok(()),
                 }
             }
         }
