@@ -21,6 +21,7 @@ use crate::base::limits::{REQUEST_BYTES_MAX, REQUEST_BYTES_MIN};
 use crate::io::socket::Socket;
 use crate::io::{clock, executor};
 use crate::shard::{Arrival, Shard};
+use crate::wire::ApiKey;
 
 /// Who is at the other end, for handlers and logs.
 #[derive(Clone, Debug)]
@@ -109,6 +110,8 @@ impl Connection {
 
     /// Reads one request, starts it, queues its answer.
     async fn next_request(&mut self) -> Result<(), End> {
+        // Requests that need nothing to be waited for would keep the shard for this connection.
+        executor::yield_if_needed().await;
         let size = self.frame_size().await?;
         if !self.settled {
             self.settle(size).await?;
@@ -135,11 +138,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs a request to its outcome; a peer that leaves meanwhile ends it.
+    /// Runs a request to its outcome; a peer that leaves meanwhile ends it, unless it brought records: with acks=0 a producer
+    /// may leave as soon as it has sent them.
     async fn start(&mut self, frame: Bytes) -> Result<Outcome, End> {
+        let produces = frame.starts_with(&ApiKey::Produce.key().to_be_bytes());
         let mut request = std::pin::pin!(dispatch::dispatch(&self.shard, &self.peer, frame));
         if let Some(outcome) = future::poll_once(&mut request).await {
             return Ok(outcome);
+        }
+        if produces {
+            return Ok(request.await);
         }
         let gone = async {
             let _ = self.socket.hangup().await;

@@ -1,6 +1,7 @@
 //! The controller's host on shard 0: metadata changes become durable records, then an image that every shard has.
 //! Owned by shard 0; other shards reach it through `Shard::change`.
-//! Always: one change at a time; it is answered when its records are durable and every shard has its image.
+//! Always: one change at a time; it is answered when its records are durable and every shard has its image; once begun it is
+//! made whole, whether or not anybody still waits for it.
 //! What a change is, and what it is answered, is `metadata::Controller`'s.
 
 use std::cell::{Cell, RefCell};
@@ -53,10 +54,11 @@ impl Shard {
         self: &Rc<Self>,
         decide: impl FnOnce(&Controller) -> Outcome<R> + Send + 'static,
     ) -> Result<R, ErrorCode> {
-        if self.id == CONTROLLER {
-            return self.change_here(decide).await;
+        if self.id != CONTROLLER {
+            self.counters.cross_shard_controller.one();
         }
-        self.counters.cross_shard_controller.one();
+        // A task of its own there, here too: the asker may be dropped at any time, and records without their image would let
+        // the next change contradict them. No start gets over that.
         let answer = self.at(CONTROLLER, move |shard| async move {
             shard.change_here(decide).await
         });
@@ -133,6 +135,15 @@ impl Shard {
 
     /// A producer id that was never given out.
     pub async fn new_producer_id(self: &Rc<Self>) -> Result<ProducerId, ErrorCode> {
+        // A task of its own: dropped after the change, it would lose a whole block.
+        let id = self.at(
+            self.id,
+            |shard| async move { shard.take_producer_id().await },
+        );
+        id.await.unwrap_or(Err(ErrorCode::NotController))
+    }
+
+    async fn take_producer_id(self: &Rc<Self>) -> Result<ProducerId, ErrorCode> {
         let turn = self
             .producer_ids
             .turn
