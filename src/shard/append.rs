@@ -222,6 +222,10 @@ impl Shard {
                     let durable = self.wait_durable(cell, end, &config, request);
                     return Ok((appended, durable));
                 }
+                ProduceCheck::Busy if cell.deleted.get() => {
+                    // Nothing of it goes to the disk any more.
+                    return Err(Refused::code(ErrorCode::UnknownTopicOrPartition));
+                }
                 ProduceCheck::Busy => {
                     // Too much of this partition is on its way to the disk.
                     let moved = cell.moved.wait();
@@ -329,7 +333,7 @@ impl Shard {
         if !waits || partition.chain().durable() >= end {
             return None;
         }
-        if partition.offline().is_some() {
+        if partition.offline().is_some() || cell.deleted.get() {
             let (sender, receiver) = oneshot();
             sender.send(Err(ErrorCode::KafkaStorageError));
             return Some(receiver);
@@ -356,7 +360,7 @@ impl Shard {
             let block = place.position / BLOCK_BYTES * BLOCK_BYTES;
             let partial = if block < place.position {
                 let wanted = (place.position - block) as usize;
-                let read = self.read_at(cell, place.segment, block, wanted).await;
+                let read = self.bytes_at(cell, place.segment, block, wanted).await;
                 read.map_err(Refused::code)?.bytes().to_vec()
             } else {
                 Vec::new()

@@ -62,9 +62,17 @@ pub struct SegmentCell {
     /// Its growing end, for the segment that is appended to; what was read back, for all.
     pub image: RefCell<FileImage>,
     /// Ranges of the file being read now (first block), so that two readers share one read.
-    pub reading: RefCell<BTreeMap<u64, Rc<Notify>>>,
+    pub reading: RefCell<BTreeMap<u64, Rc<WindowRead>>>,
     /// Where the last reader stopped: a read that starts there is sequential.
     pub read_end: Cell<u64>,
+}
+
+/// A read of a part of a file that is under way, for all who wait for it.
+#[derive(Default)]
+pub struct WindowRead {
+    pub done: Notify,
+    /// How it ended.
+    pub result: Cell<Option<Result<(), ErrorCode>>>,
 }
 
 impl PartitionCell {

@@ -121,7 +121,7 @@ impl Shard {
             let settled = cell.settled.wait();
             let quiet = {
                 let partition = cell.partition.borrow();
-                partition.offline().is_some() || partition.quiet()
+                partition.offline().is_some() || partition.quiet() || cell.deleted.get()
             };
             if quiet && cell.operations.get() == 0 {
                 return;

@@ -181,6 +181,8 @@ impl Shard {
         if let Some(host) = self.groups.hosts.borrow_mut().remove(&partition) {
             host.coordinator.borrow_mut().resign();
             host.carry_out();
+            // The task that appends looks whether it has ended.
+            host.appended.notify();
         }
     }
 

@@ -1,17 +1,17 @@
 //! Bytes of a log for those who read it: from memory if they are there, else read back from the disk, ahead of who reads on.
 //! On the partition's shard; another shard of the node borrows a piece for the time of a send.
-//! Always: what is given out is durable; two readers of the same place share one read; nobody waits for a disk but who asked.
+//! Always: what is given out is durable; two readers of the same place share one read, which goes on when they are gone; nobody
+//! waits for a disk but who asked.
 //! Which bytes a reader wants is `fetch`'s and the recovery's.
 
 use std::rc::Rc;
 
-use super::cell::SegmentCell;
+use super::cell::{SegmentCell, WindowRead};
 use super::{LogRange, PartitionCell, Shard};
 use crate::base::limits::BLOCK_BYTES;
 use crate::base::{ErrorCode, Offset};
 use crate::io::arena::{Extent, Pinned, SliceRef};
 use crate::io::executor;
-use crate::io::sync::Notify;
 
 /// Bytes of a log in memory, for as long as it lives.
 pub enum Piece {
@@ -146,11 +146,8 @@ impl Shard {
             if window >= end || here || open.reading.borrow().contains_key(&window) {
                 continue;
             }
-            let (shard, cell, open) = (self.clone(), cell.clone(), open.clone());
-            executor::spawn_detached(async move {
-                // Who needs it asks again, and is told what is wrong.
-                let _ = shard.read_window(&cell, &open, window).await;
-            });
+            // Who needs it asks again, and is told what is wrong.
+            let _ = self.begin_read(cell, open, window);
         }
     }
 
@@ -162,23 +159,41 @@ impl Shard {
         window: u64,
     ) -> Result<(), ErrorCode> {
         let under_way = open.reading.borrow().get(&window).cloned();
-        if let Some(done) = under_way {
-            done.wait().await;
-            return Ok(());
+        let read = match under_way {
+            Some(read) => read,
+            None => self.begin_read(cell, open, window)?,
+        };
+        loop {
+            let done = read.done.wait();
+            if let Some(result) = read.result.get() {
+                return result;
+            }
+            done.await;
         }
-        let done = Rc::new(Notify::new());
-        open.reading.borrow_mut().insert(window, done.clone());
+    }
+
+    /// Begins to read a window. A task of its own does it: who asked may be dropped at any time, and others wait for it, too.
+    fn begin_read(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        open: &Rc<SegmentCell>,
+        window: u64,
+    ) -> Result<Rc<WindowRead>, ErrorCode> {
         if !cell.partition.borrow_mut().begin_read(open.base) {
-            open.reading.borrow_mut().remove(&window);
-            done.notify();
             return Err(ErrorCode::OffsetOutOfRange);
         }
-        let result = self.read_window_now(cell, open, window).await;
-        cell.partition.borrow_mut().end_read(open.base);
-        self.schedule(cell);
-        open.reading.borrow_mut().remove(&window);
-        done.notify();
-        result
+        let read = Rc::new(WindowRead::default());
+        open.reading.borrow_mut().insert(window, read.clone());
+        let (shard, cell, open, told) = (self.clone(), cell.clone(), open.clone(), read.clone());
+        executor::spawn_detached(async move {
+            let result = shard.read_window_now(&cell, &open, window).await;
+            cell.partition.borrow_mut().end_read(open.base);
+            shard.schedule(&cell);
+            open.reading.borrow_mut().remove(&window);
+            told.result.set(Some(result));
+            told.done.notify();
+        });
+        Ok(read)
     }
 
     async fn read_window_now(
