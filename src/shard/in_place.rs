@@ -7,6 +7,8 @@
 use std::io;
 use std::rc::Rc;
 
+use bytes::Bytes;
+
 use super::Shard;
 use super::cell::PartitionCell;
 use crate::base::TopicPartition;
@@ -69,6 +71,13 @@ impl Shard {
 }
 
 impl InPlace {
+    /// The batch in a frame, the end of the partition given free: it goes elsewhere.
+    pub fn into_frame(self) -> Bytes {
+        let mut frame = self.header.to_vec();
+        frame.extend_from_slice(&self.receiving.move_aside());
+        frame.into()
+    }
+
     /// True once every byte is there.
     pub fn is_full(&self) -> bool {
         self.receiving.is_full()

@@ -218,8 +218,10 @@ async fn append(
         return Answer::Known(Err(Refused::code(ErrorCode::NotLeaderOrFollower)));
     }
     shard.counters.cross_shard_produce.one();
-    let BatchBytes::Frame(bytes) = records else {
-        unreachable!("a batch is received in place only where its partition is")
+    let bytes = match records {
+        BatchBytes::Frame(bytes) => bytes,
+        // While it came, the topic was deleted and made again there.
+        BatchBytes::InPlace(place) => place.into_frame(),
     };
     let answer = shard.at(owner, move |shard| async move {
         let Some(cell) = shard.cell(partition) else {
@@ -247,10 +249,14 @@ async fn append(
 /// acks=0: no answer; an error ends the connection (`KafkaApis.handleProduceRequest`).
 async fn silent(answers: Vec<Answer>) -> Outcome {
     for answer in answers {
-        if let Answer::Known(Err(refused)) = answer {
+        let result = match answer {
+            Answer::Known(result) => result,
+            // On another shard, which may be slower than the network: without a wait, what is on its way there would pile up.
+            Answer::Coming(result) => result.await,
+        };
+        if let Err(refused) = result {
             return Outcome::Close(format!("acks=0 and {}: {}", refused.error, refused.text()));
         }
-        // What is coming is appended and goes to the disk; nobody asked to be told.
     }
     Outcome::Silent
 }
