@@ -9,6 +9,8 @@ pub const REQUEST_BYTES_MAX: usize = 104_857_600;
 pub const REQUEST_BYTES_MIN: usize = 8;
 /// Array elements in one request, all arrays together: bounds what decoding may allocate.
 pub const REQUEST_ELEMENTS_MAX: usize = 1_000_000;
+/// Bytes of an answer that a small request can make large by naming the same thing again and again.
+pub const ANSWER_BYTES_MAX: usize = 100 << 20;
 /// Responses a connection may have queued before it stops reading requests.
 pub const RESPONSES_QUEUED_MAX: usize = 64;
 /// Bytes of a decompressed batch (a batch that unfolds to more is refused).

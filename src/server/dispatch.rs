@@ -147,7 +147,7 @@ async fn serve(
         }
         ApiKey::DescribeConfigs => {
             let request = request!();
-            configs::describe(shard, header, request)
+            configs::describe(shard, header, request).await
         }
         ApiKey::AlterConfigs => {
             let request = request!();

@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use crate::base::limits::ANSWER_BYTES_MAX;
 use crate::shard::Reply;
 use crate::wire::{EncodeError, Request, response_frame};
 
@@ -33,6 +34,33 @@ impl Outcome {
     }
 }
 
+/// What an answer may still grow by. For requests that may name a thing as often as they like: nobody honest asks for so much, so
+/// the connection is closed before the memory is used.
+pub struct Room {
+    left: usize,
+}
+
+impl Room {
+    pub fn new() -> Room {
+        Room {
+            left: ANSWER_BYTES_MAX,
+        }
+    }
+
+    /// Takes the room for `bytes` more; where there is none, the end of the request.
+    pub fn take(&mut self, bytes: usize) -> Result<(), Outcome> {
+        match self.left.checked_sub(bytes) {
+            Some(left) => self.left = left,
+            None => {
+                return Err(Outcome::Close(format!(
+                    "an answer of more than {ANSWER_BYTES_MAX} bytes"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The encoded response without records from elsewhere.
 pub fn encode<R: Request>(
     correlation_id: i32,
@@ -41,4 +69,18 @@ pub fn encode<R: Request>(
 ) -> Result<Reply, EncodeError> {
     let frame = response_frame::<R>(correlation_id, response, version)?;
     Ok(Reply::new(frame, Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_grows_too_large_ends_the_connection() {
+        let mut room = Room::new();
+        assert!(room.take(ANSWER_BYTES_MAX - 1).is_ok());
+        assert!(room.take(1).is_ok());
+        assert!(matches!(room.take(1), Err(Outcome::Close(_))));
+        assert!(room.take(0).is_ok());
+    }
 }

@@ -102,7 +102,7 @@ pub fn response_frame<R: Request>(
     ResponseHeader { correlation_id }
         .encode(&mut writer, R::API.response_header_version(version))?;
     response.encode(&mut writer, version)?;
-    Ok(writer.finish_frame())
+    writer.finish_frame()
 }
 
 /// The frame of a request.
@@ -121,7 +121,7 @@ pub fn request_frame<R: Request>(
     };
     header.encode(&mut writer, R::API.request_header_version(version))?;
     request.encode(&mut writer, version)?;
-    Ok(writer.finish_frame())
+    writer.finish_frame()
 }
 
 /// Reads a response behind its size: correlation id and body.

@@ -51,18 +51,18 @@ impl Writer {
         writer
     }
 
-    /// Fills in the size of the frame, gaps included. Panics if the frame is larger than the protocol can say.
-    pub fn finish_frame(mut self) -> Frame {
+    /// Fills in the size of the frame, gaps included. Errors: the frame is larger than the protocol can say.
+    pub fn finish_frame(mut self) -> Result<Frame, EncodeError> {
         let gap_bytes: usize = self.gaps.iter().map(|gap| gap.bytes).sum();
         let size = self.buffer.len() - 4 + gap_bytes;
         match i32::try_from(size) {
             Ok(size) => self.buffer[..4].copy_from_slice(&size.to_be_bytes()),
-            Err(_) => panic!("a frame of {size} bytes"),
+            Err(_) => return Err(too_long(size)),
         }
-        Frame {
+        Ok(Frame {
             bytes: self.buffer.freeze(),
             gaps: self.gaps,
-        }
+        })
     }
 
     /// What was written. Panics if there are gaps: they would be lost.
@@ -272,8 +272,17 @@ mod tests {
         writer.i16(7);
         writer.gap(1000);
         writer.i8(1);
-        let frame = writer.finish_frame();
+        let frame = writer.finish_frame().expect("it is small");
         assert_eq!(frame.bytes[..], [0, 0, 3, 235, 0, 7, 1]);
         assert_eq!(frame.gaps, [Gap { at: 6, bytes: 1000 }]);
+    }
+
+    #[test]
+    fn a_frame_that_is_larger_than_the_protocol_can_say_is_refused() {
+        for (bytes, fits) in [(i32::MAX as usize, true), (i32::MAX as usize + 1, false)] {
+            let mut writer = Writer::new_frame();
+            writer.gap(bytes);
+            assert_eq!(writer.finish_frame().is_ok(), fits, "{bytes} bytes");
+        }
     }
 }

@@ -7,9 +7,10 @@ use std::rc::Rc;
 
 use super::topics::text;
 use crate::base::{ErrorCode, NodeId};
+use crate::io::executor;
 use crate::metadata::config::ConfigEntry;
 use crate::metadata::{AlterOp, AlterResource, CommandError, ConfigResource, topic_name};
-use crate::server::outcome::Outcome;
+use crate::server::outcome::{Outcome, Room};
 use crate::shard::Shard;
 use crate::wire::messages::alter_configs as legacy;
 use crate::wire::messages::describe_configs::{
@@ -19,18 +20,24 @@ use crate::wire::messages::describe_configs::{
 use crate::wire::messages::incremental_alter_configs as incremental;
 use crate::wire::{RequestHeader, Str};
 
-pub fn describe(
+pub async fn describe(
     shard: &Rc<Shard>,
     header: RequestHeader,
     request: DescribeConfigsRequest,
 ) -> Outcome {
     let version = header.request_api_version;
-    let results = request.resources.iter().map(|resource| {
+    let mut room = Room::new();
+    let mut results = Vec::new();
+    for resource in &request.resources {
+        executor::yield_if_needed().await;
         let (error, configs) = match entries(shard, resource) {
             Ok(entries) => (None, select(entries, resource, &request)),
             Err(error) => (Some(error), Vec::new()),
         };
-        DescribeConfigsResult {
+        if let Err(end) = room.take(configs.iter().map(bytes_of).sum()) {
+            return end;
+        }
+        results.push(DescribeConfigsResult {
             error_code: error.as_ref().map_or(0, |error| error.code.code()),
             error_message: match &error {
                 Some(error) => text(error),
@@ -39,13 +46,26 @@ pub fn describe(
             resource_type: resource.resource_type,
             resource_name: resource.resource_name.clone(),
             configs,
-        }
-    });
+        });
+    }
     let response = DescribeConfigsResponse {
         throttle_time_ms: 0,
-        results: results.collect(),
+        results,
     };
     Outcome::of::<DescribeConfigsRequest>(header.correlation_id, &response, version)
+}
+
+/// About what an entry takes, in memory or encoded.
+fn bytes_of(entry: &DescribeConfigsResourceResult) -> usize {
+    let length = |text: &Option<Str>| text.as_ref().map_or(0, |text| text.len());
+    let synonyms = entry.synonyms.iter().map(|synonym| {
+        size_of::<DescribeConfigsSynonym>() + synonym.name.len() + length(&synonym.value)
+    });
+    size_of::<DescribeConfigsResourceResult>()
+        + entry.name.len()
+        + length(&entry.value)
+        + length(&entry.documentation)
+        + synonyms.sum::<usize>()
 }
 
 /// Every entry of a resource, as `ConfigHelper.describeConfigs`.

@@ -3,20 +3,21 @@
 //! Always: a group of another node is refused with NOT_COORDINATOR.
 //! What a group does is `group::Coordinator`'s; topics are known here.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::topics;
 use crate::base::{ErrorCode, PartitionIndex, ShardId};
 use crate::group::{
-    CommitPartition, CommitTopic, CommittedTopic, Coordinator, FetchTopic, FetchedPartition,
-    FetchedTopic, HeartbeatRequest, JoinReply, JoinRequest, LeaveReply, LeaveRequest, OffsetCommit,
-    OffsetCommitReply, OffsetDelete, OffsetDeleteReply, OffsetFetch, OffsetFetchReply, Reply,
-    RequestContext, SyncReply, SyncRequest, Token, deleted_groups,
+    CommitPartition, CommitTopic, CommittedTopic, Coordinator, DescribedMember, FetchTopic,
+    FetchedPartition, FetchedTopic, HeartbeatRequest, JoinReply, JoinRequest, LeaveReply,
+    LeaveRequest, OffsetCommit, OffsetCommitReply, OffsetDelete, OffsetDeleteReply, OffsetFetch,
+    OffsetFetchReply, Reply, RequestContext, SyncReply, SyncRequest, Token, deleted_groups,
 };
-use crate::io::clock;
+use crate::io::{clock, executor};
 use crate::metadata::{Image, Node, topic_name};
 use crate::server::connection::Peer;
-use crate::server::outcome::Outcome;
+use crate::server::outcome::{Outcome, Room};
 use crate::shard::{Shard, member_uuid};
 use crate::wire::messages::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 use crate::wire::messages::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
@@ -380,12 +381,31 @@ pub async fn offset_fetch(
 ) -> Outcome {
     let version = header.request_api_version;
     let image = shard.image();
+    let mut room = Room::new();
     let mut replies = Vec::new();
     for asked in OffsetFetch::from_message(&request, version) {
-        replies.push(fetch_of_group(shard, &image, asked, version).await);
+        executor::yield_if_needed().await;
+        let reply = fetch_of_group(shard, &image, asked, version).await;
+        let partitions = reply.topics.iter().flat_map(|topic| &topic.partitions);
+        let bytes = partitions.map(|one| size_of::<FetchedPartition>() + one.metadata.len());
+        if let Err(end) = room.take(bytes.sum()) {
+            return end;
+        }
+        replies.push(reply);
     }
     let response = OffsetFetchReply::into_message(replies, version);
     Outcome::of::<OffsetFetchRequest>(header.correlation_id, &response, version)
+}
+
+/// Leaves out partitions that were named before: a name is short, the metadata of its offset may be long.
+fn without_repeats(topics: &mut [FetchTopic]) {
+    let mut seen = HashSet::new();
+    for FetchTopic {
+        name, partitions, ..
+    } in topics
+    {
+        partitions.retain(|partition| seen.insert((&*name, *partition)));
+    }
 }
 
 async fn fetch_of_group(
@@ -409,6 +429,9 @@ async fn fetch_of_group(
                 false
             }
         });
+    }
+    if let Some(topics) = &mut asked.topics {
+        without_repeats(topics);
     }
     let answer = ask(shard, &group_id, move |coordinator, token| {
         coordinator.fetch_offsets(clock::now(), asked, token);
@@ -517,13 +540,24 @@ pub async fn describe(
 ) -> Outcome {
     let version = header.request_api_version;
     let mut groups = Vec::with_capacity(request.groups.len());
+    let mut room = Room::new();
     for group_id in &request.groups {
+        executor::yield_if_needed().await;
         let context = context(peer, &header);
         let wanted = group_id.to_string();
         let answer = ask_now(shard, group_id, move |coordinator| {
             coordinator.describe(&context, &wanted)
         })
         .await;
+        let bytes = answer.as_ref().map_or(0, |group| {
+            let members = group.members.iter().map(|member| {
+                size_of::<DescribedMember>() + member.metadata.len() + member.assignment.len()
+            });
+            members.sum()
+        });
+        if let Err(end) = room.take(bytes) {
+            return end;
+        }
         groups.push(match answer {
             Ok(group) => {
                 let good = group.error.is_none();
