@@ -4,7 +4,8 @@
 //! batch of an answer is whole.
 //! Which partitions are asked for, and the answer, are the handler's.
 
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use futures_lite::FutureExt;
@@ -12,7 +13,8 @@ use futures_lite::FutureExt;
 use super::{LogRange, PartitionCell, Shard};
 use crate::base::{ErrorCode, LeaderEpoch, MonoNs, Offset, ShardId, TopicPartition};
 use crate::io::arena::Pinned;
-use crate::io::{clock, executor};
+use crate::io::executor;
+use crate::io::sync::Notify;
 use crate::log::Location;
 use crate::partition::FetchAsk as PlanAsk;
 use crate::record::{BatchHeader, HEADER_BYTES, MAGIC};
@@ -259,16 +261,7 @@ impl Shard {
                     }
                 }
             } else {
-                // Not for ever: a listener that nobody waits for any more must end.
-                let until = deadline.min(clock::mono().plus_ms(REMOTE_LISTEN_MS_MAX));
-                let heard = self.at(owner, move |shard| async move {
-                    let here = BTreeMap::from([(shard.id, partitions)]);
-                    shard.listen(here, until).await;
-                });
-                moved.push(Box::pin(async move {
-                    // Gone: the process is stopping, and so is this one.
-                    let _ = heard.await;
-                }));
+                moved.push(Box::pin(self.listen_at(owner, partitions, deadline)));
             }
         }
         let stopped = self.clone().stopped_owned();
@@ -285,8 +278,77 @@ impl Shard {
         }
     }
 
+    /// Listens on another shard of the node, until it heard something or is dropped.
+    fn listen_at(
+        self: &Rc<Self>,
+        owner: ShardId,
+        partitions: Vec<TopicPartition>,
+        deadline: MonoNs,
+    ) -> impl Future<Output = ()> + use<> {
+        let number = self.listeners.next.get();
+        self.listeners.next.set(number + 1);
+        let id = (self.id, number);
+        let heard = self.at(owner, move |shard| {
+            // At once: to give it up may be the very next thing that comes.
+            let given_up = Rc::new(Notify::new());
+            let seen = given_up.generation();
+            let listeners = &shard.listeners.of_others;
+            listeners.borrow_mut().insert(id, given_up.clone());
+            async move {
+                let here = BTreeMap::from([(shard.id, partitions)]);
+                let listening = shard.listen(here, deadline);
+                listening.or(given_up.since(seen)).await;
+                shard.listeners.of_others.borrow_mut().remove(&id);
+            }
+        });
+        let listening = Listening {
+            shard: self.clone(),
+            owner,
+            id,
+            heard: false,
+        };
+        async move {
+            let mut listening = listening;
+            // Gone: the process is stopping, and so is this one.
+            let _ = heard.await;
+            listening.heard = true;
+        }
+    }
+
     async fn stopped_owned(self: Rc<Self>) {
         self.stopped().await;
+    }
+}
+
+/// Who listens on this shard for another, and the numbers of those that listen elsewhere for this one.
+#[derive(Default)]
+pub(super) struct Listeners {
+    /// Told when nobody waits any more.
+    of_others: RefCell<HashMap<(ShardId, u64), Rc<Notify>>>,
+    next: Cell<u64>,
+}
+
+/// Ends a listener on another shard that is not waited for any more.
+struct Listening {
+    shard: Rc<Shard>,
+    owner: ShardId,
+    id: (ShardId, u64),
+    heard: bool,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if self.heard {
+            return;
+        }
+        let id = self.id;
+        let given_up = self.shard.at(self.owner, move |shard| async move {
+            let listener = shard.listeners.of_others.borrow_mut().remove(&id);
+            if let Some(listener) = listener {
+                listener.notify();
+            }
+        });
+        drop(given_up);
     }
 }
 
@@ -310,6 +372,3 @@ impl Contiguous {
         }
     }
 }
-
-/// A shard listens for another at most this long, then it is asked again.
-const REMOTE_LISTEN_MS_MAX: i64 = 5_000;

@@ -132,6 +132,7 @@ pub struct Shard {
     /// Pieces of memory that another shard is sending from.
     exports: RefCell<HashMap<u64, Pinned>>,
     next_export: Cell<u64>,
+    listeners: fetch::Listeners,
     arrivals: OnceCell<Box<dyn Fn(Arrival)>>,
     found: Arc<Found>,
     recovered: Cell<Recovered>,
@@ -176,6 +177,7 @@ impl Shard {
             files_kept: Rc::default(),
             exports: RefCell::default(),
             next_export: Cell::new(0),
+            listeners: fetch::Listeners::default(),
             arrivals: OnceCell::new(),
             found,
             recovered: Cell::default(),

@@ -15,7 +15,7 @@ use crate::base::limits::FETCH_BYTES_MAX;
 use crate::base::{
     ErrorCode, LeaderEpoch, MonoNs, Offset, PartitionIndex, ShardId, TopicPartition,
 };
-use crate::io::clock;
+use crate::io::{clock, executor};
 use crate::metadata::Image;
 use crate::server::outcome::Outcome;
 use crate::shard::{FetchAnswer, FetchAsk, Reply, Shard};
@@ -49,9 +49,14 @@ pub async fn handle(shard: &Rc<Shard>, header: RequestHeader, request: FetchRequ
         .min(shard.broker_config().fetch_bytes_max.max(0) as usize)
         .min(FETCH_BYTES_MAX);
     let deadline = clock::mono().plus_ms(i64::from(request.max_wait_ms));
+    // Listening first: what becomes durable while we look is not missed. Where that takes a message to another shard, only once
+    // there was too little.
+    let mut listens = wanted
+        .iter()
+        .flat_map(|wanted| &wanted.target)
+        .all(|(owner, _)| *owner == shard.id);
     let answers = loop {
-        // Listening first: what becomes durable while we look is not missed.
-        let moved = listen(shard, &wanted, deadline);
+        let moved = listens.then(|| listen(shard, &wanted, deadline));
         let answers = look(shard, &wanted, budget).await;
         let bytes: usize = answers.iter().map(FetchAnswer::bytes).sum();
         let failed = answers.iter().any(FetchAnswer::answers_at_once);
@@ -60,7 +65,10 @@ pub async fn handle(shard: &Rc<Shard>, header: RequestHeader, request: FetchRequ
         {
             break answers;
         }
-        moved.await;
+        match moved {
+            Some(moved) => moved.await,
+            None => listens = true,
+        }
     };
     respond(&image, &header, &request, &wanted, answers)
 }
@@ -142,6 +150,7 @@ async fn look(shard: &Rc<Shard>, wanted: &[Wanted], budget: usize) -> Vec<FetchA
     let mut left = budget;
     let mut first = true;
     for wanted in wanted {
+        executor::yield_if_needed().await;
         let answer = match &wanted.target {
             Err(error) => FetchAnswer::failed(*error),
             Ok((owner, ask)) => {

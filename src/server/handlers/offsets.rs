@@ -9,6 +9,7 @@ use std::rc::Rc;
 use crate::base::{
     ErrorCode, LeaderEpoch, Offset, PartitionIndex, ShardId, Timestamp, TopicPartition,
 };
+use crate::io::executor;
 use crate::metadata::{Image, topic_name};
 use crate::server::outcome::Outcome;
 use crate::shard::{ListedOffset, LogDir, OffsetAsk, Shard};
@@ -72,6 +73,7 @@ pub async fn list(
     for topic in &request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
+            executor::yield_if_needed().await;
             let repeated = names[&(topic.name.clone(), partition.partition_index)] > 1;
             let listed = if repeated {
                 Err(ErrorCode::InvalidRequest)
