@@ -10,6 +10,7 @@ use std::rc::Rc;
 use bytes::{Buf, Bytes, BytesMut};
 use futures_lite::future;
 
+use super::budget::Charge;
 use super::dispatch;
 use super::outcome::Outcome;
 use super::pipeline::{Pipeline, unless};
@@ -68,6 +69,8 @@ pub async fn serve(server: Rc<Server>, socket: Socket, peer: Peer, buffer: Bytes
         peer,
         buffer,
         settled: handed_over,
+        charge: Charge::new(server.budget.clone()),
+        aside_bytes: 0,
     };
     let end = connection.run().await;
     connection.pipeline.finish();
@@ -96,6 +99,10 @@ pub(super) struct Connection {
     pub buffer: BytesMut,
     /// It is on the shard where it stays.
     settled: bool,
+    /// For what the frame that arrives takes of memory.
+    charge: Charge,
+    /// Bytes of that frame which are kept outside of the buffer.
+    pub aside_bytes: usize,
 }
 
 impl Connection {
@@ -116,6 +123,7 @@ impl Connection {
         if !self.settled {
             self.settle(size).await?;
         }
+        let mut pins_frame = false;
         let outcome = if size > receive::STREAMED_BYTES_MIN && self.is_produce().await? {
             receive::produce(self, size).await?
         } else {
@@ -123,11 +131,23 @@ impl Connection {
             self.buffer.advance(4);
             let frame = self.buffer.split_to(size).freeze();
             self.frame_ended();
+            pins_frame = !WAITS_FOR_OTHERS.contains(&i16::from_be_bytes([frame[0], frame[1]]));
             self.start(frame).await?
         };
         self.shard.counters.requests.one();
+        self.activity.holds(0, false);
+        self.aside_bytes = 0;
+        let charge = self.charge.split();
         let open = match outcome {
             Outcome::Reply(reply) => self.pipeline.reply(reply).await,
+            Outcome::Later(later) if charge.bytes() > 0 && pins_frame => {
+                let held = async move {
+                    let reply = later.await;
+                    drop(charge);
+                    reply
+                };
+                self.pipeline.later(Box::pin(held)).await
+            }
             Outcome::Later(later) => self.pipeline.later(later).await,
             Outcome::Silent => true,
             Outcome::Close(reason) => return Err(End::Refused(reason)),
@@ -202,12 +222,31 @@ impl Connection {
             let step = self.buffer.len().clamp(READ_AHEAD_BYTES, GROWTH_BYTES_MAX);
             self.buffer.reserve(step.min(missing.max(READ_AHEAD_BYTES)));
         }
+        self.hold().await?;
         loop {
             if let Some(count) = self.socket.try_recv_buf(&mut self.buffer, max)? {
                 return self.received(count);
             }
             self.readable().await?;
         }
+    }
+
+    /// Takes what the frame holds of memory from the budget of the shard; while there is too little, nothing is read.
+    pub async fn hold(&mut self) -> Result<(), End> {
+        let bytes = (self.buffer.capacity() + self.aside_bytes).saturating_sub(FREE_BYTES);
+        if !self.charge.try_raise(bytes) {
+            self.activity.waits();
+            let gone = async {
+                let _ = self.socket.hangup().await;
+            };
+            let raised = unless(self.charge.raise(bytes), gone);
+            let raised = unless(raised, self.shard.stopped()).await.flatten();
+            self.activity.goes_on(clock::mono());
+            raised.ok_or(End::Closed)?;
+        }
+        self.activity
+            .holds(self.charge.bytes(), self.charge.is_beyond());
+        Ok(())
     }
 
     /// Waits until the peer has sent something.
@@ -284,6 +323,11 @@ impl Connection {
     }
 }
 
+/// A frame takes so much memory without a charge: ordinary requests never wait.
+const FREE_BYTES: usize = 128 << 10;
+/// JoinGroup and SyncGroup are held until other members have sent theirs, so they must not hold memory that these need; `group` keeps
+/// nothing of their frames.
+const WAITS_FOR_OTHERS: [i16; 2] = [11, 14];
 /// Bytes asked for at once when little is known of what comes.
 const READ_AHEAD_BYTES: usize = 16 << 10;
 /// The most a buffer grows by at once.

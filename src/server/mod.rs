@@ -7,10 +7,12 @@
 //! |---|---|
 //! | `serve` | start and stop of the process |
 //! | `connection`, `receive`, `route` | requests come in |
+//! | `budget` | how much memory they take |
 //! | `dispatch`, `handlers` | what they mean |
 //! | `outcome`, `pipeline` | answers go out |
 //! | `sweep` | connections that are idle or stuck |
 
+mod budget;
 mod connection;
 mod dispatch;
 mod handlers;

@@ -123,16 +123,22 @@ async fn receive_records(
             connection.buffer.advance(HEADER_BYTES);
             let used = place.fill(&connection.buffer);
             connection.buffer.advance(used);
+            let kept = connection.aside_bytes;
             while !place.is_full() {
                 match place.receive(&connection.socket)? {
                     Some(count) => connection.received(count)?,
                     None => connection.readable().await?,
+                }
+                if place.is_aside() {
+                    connection.aside_bytes = kept + bytes;
+                    connection.hold().await?;
                 }
             }
             return Ok(BatchBytes::InPlace(place));
         }
     }
     let mut aside = BytesMut::new();
+    let kept = connection.aside_bytes;
     while aside.len() < bytes {
         let here = connection.buffer.len().min(bytes - aside.len());
         if aside.is_empty() && here == bytes {
@@ -140,6 +146,7 @@ async fn receive_records(
             break;
         }
         aside.extend_from_slice(&connection.buffer[..here]);
+        connection.aside_bytes = kept + aside.capacity();
         connection.buffer.advance(here);
         if aside.len() < bytes {
             let wanted = bytes - aside.len();

@@ -105,6 +105,7 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
     let cluster_id = find::cluster_id(&options.data, || Uuid::from_random(random::bytes()))?;
     let found = Arc::new(find::scan(&options.data)?);
     let (files_max, connections_max) = descriptors(preflight::descriptors(), usize::from(shards))?;
+    let memory = options.memory / u64::from(shards);
     let settings = Arc::new(Settings {
         files_max,
         connections: Arc::default(),
@@ -114,7 +115,8 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
         nodes: options.nodes,
         node_id: NodeId(options.node_id),
         node_statics: options.node_statics.iter().cloned().map(Arc::new).collect(),
-        memory: options.memory / u64::from(shards),
+        memory: memory - memory / REQUESTS_PART,
+        request_memory: usize::try_from(memory / REQUESTS_PART)?,
         shards,
         meeting: Meeting::default(),
     });
@@ -399,6 +401,8 @@ const DESCRIPTORS_OF_PROCESS: usize = 24;
 const DESCRIPTORS_OF_SHARD: usize = 32;
 const FILES_MIN: usize = 8;
 const CONNECTIONS_MIN: usize = 8;
+/// So much of a shard's memory is for large requests on their way in; the rest is the arena.
+const REQUESTS_PART: u64 = 8;
 /// How long a port in use is waited for.
 const PORT_WAIT: Duration = Duration::from_secs(2);
 const PORT_RETRY: Duration = Duration::from_millis(20);

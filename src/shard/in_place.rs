@@ -83,6 +83,11 @@ impl InPlace {
         self.receiving.is_full()
     }
 
+    /// True if others took its place, and it is received into memory of its own.
+    pub fn is_aside(&self) -> bool {
+        !self.receiving.is_in_place()
+    }
+
     /// Takes as many of `bytes` as belong to it; how many.
     pub fn fill(&mut self, bytes: &[u8]) -> usize {
         let count = self.receiving.fill(bytes);

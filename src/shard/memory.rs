@@ -69,13 +69,30 @@ impl Shard {
 
     /// Answers refused allocations for as long as the shard lives.
     pub async fn keep_room(self: Rc<Self>) {
+        let mut fruitless = 0;
         loop {
             self.arena.pressure().await;
             let wanted = self.arena.wanted();
-            if wanted > 0 && self.evict(wanted) == 0 {
+            if wanted == 0 || self.evict(wanted) > 0 {
+                fruitless = 0;
+            } else {
+                fruitless += 1;
+                if fruitless % FRUITLESS_MAX == 0 {
+                    self.set_receptions_aside();
+                }
                 // All of it is in use: what is written now becomes durable in a moment, and nobody else will look then.
                 executor::sleep(NOTHING_TO_EVICT_WAIT).await;
                 self.arena.still_wanted(wanted);
+            }
+        }
+    }
+
+    /// Batches on their way in keep the ends of their logs in memory, and their senders may take their time, or wait for memory
+    /// themselves: they go on in memory of their own.
+    fn set_receptions_aside(&self) {
+        for cell in self.all_cells() {
+            for segment in cell.segments.borrow().values() {
+                segment.image.borrow_mut().revoke();
             }
         }
     }
@@ -96,5 +113,7 @@ impl Shard {
 /// An eviction frees at least this part of the arena.
 const EVICT_PART: u64 = 32;
 const NOTHING_TO_EVICT_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
+/// After so many waits for nothing the disk is not what it waits for.
+const FRUITLESS_MAX: u32 = 100;
 /// A tail that nobody asked for in this time goes, whether memory is short or not.
 const IDLE_NS: u64 = 60_000_000_000;

@@ -90,6 +90,8 @@ pub struct Settings {
     pub node_statics: Vec<Arc<StaticConfig>>,
     /// Bytes of arena of each shard.
     pub memory: u64,
+    /// Bytes that large requests of each shard's connections may take.
+    pub request_memory: usize,
     pub shards: u16,
     /// Segment files that each shard keeps open.
     pub files_max: usize,
