@@ -15,7 +15,7 @@ from watch import produce
 
 MIB_PER_SHARD = 32  # an eighth of it is for requests
 FRAME_BYTES = 24 << 20
-STALLED = 40
+STALLED = 24
 GOOD, NAMES = 6, 30_000  # of 200 bytes each: more than is for requests
 # An eighth of the memory and the one that goes beyond, on each shard; what the kernel and malloc add.
 GROWTH_MAX = os.cpu_count() * ((MIB_PER_SHARD << 20) // 8 + FRAME_BYTES) + (48 << 20)
