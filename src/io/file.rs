@@ -216,7 +216,14 @@ impl SegmentFile {
     /// Cuts the file (or makes it longer) to `size` bytes; durable when it returns.
     pub async fn truncate_and_sync(&self, size: u64) -> Result<(), StorageError> {
         // Not every kernel has the opcode (6.9), and it is a rare thing.
-        let copy = self.copy().await.map_err(self.error("truncate"))?;
+        let copy = loop {
+            match self.fd().try_clone() {
+                Err(error) if is_out_of_descriptors(&error) => {
+                    executor::sleep(DESCRIPTOR_WAIT).await;
+                }
+                copy => break copy.map_err(self.error("truncate"))?,
+            }
+        };
         blocking::run(move || {
             // SAFETY: no memory is involved, the descriptor is open. Run by `file::tests`.
             sys::check(unsafe { libc::ftruncate(copy.as_raw_fd(), size as libc::off_t) })
@@ -224,35 +231,6 @@ impl SegmentFile {
         .await
         .map_err(self.error("truncate"))?;
         self.sync().await
-    }
-
-    /// Before bytes are believed that an earlier process wrote: they are on the disk when it returns, and are read from there. That
-    /// process may have been killed between a write and its sync, or its sync may have failed, and then the page cache still
-    /// gives what is nowhere else.
-    pub async fn sync_found(&self) -> Result<(), StorageError> {
-        self.sync().await?;
-        let operation = "drop cached pages";
-        let copy = self.copy().await.map_err(self.error(operation))?;
-        let dropped = blocking::run(move || {
-            // SAFETY: no memory is involved, the descriptor is open. Run by `file::tests`.
-            unsafe { libc::posix_fadvise(copy.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) }
-        });
-        match dropped.await {
-            0 => Ok(()),
-            errno => Err(self.error(operation)(io::Error::from_raw_os_error(errno))),
-        }
-    }
-
-    /// Another descriptor of it, for another thread.
-    async fn copy(&self) -> io::Result<OwnedFd> {
-        loop {
-            match self.fd().try_clone() {
-                Err(error) if is_out_of_descriptors(&error) => {
-                    executor::sleep(DESCRIPTOR_WAIT).await;
-                }
-                copy => return copy,
-            }
-        }
     }
 
     /// The error of a file that ends before byte `wanted`.

@@ -27,6 +27,7 @@ pub mod clock;
 pub mod doorbell;
 pub mod executor;
 pub mod file;
+pub mod found;
 pub mod image;
 pub mod listener;
 pub mod mesh;

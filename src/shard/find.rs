@@ -1,7 +1,7 @@
 //! What is in the data directory at start: the cluster's id, the partitions' directories, the checkpoints.
 //! Read once, before the shards run, and shared by them.
 //! Always: nothing is changed but what is on its way out (`-delete`), a missing `meta.properties`, and the mark of a clean stop,
-//! which is gone from the disk before anybody writes; what can't be read ends the start.
+//! which is gone from the disk before anybody writes; what can't be read ends the start; what is found is on the disk.
 //! What the files mean is `recover`'s and the log's.
 
 use std::collections::BTreeMap;
@@ -10,12 +10,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::aside::DELETED_SUFFIX;
+use super::cell::file_name;
 use super::checkpoint::shard_of;
 use super::disk::METADATA_FILE;
 use super::space::with_ballast;
 use crate::base::{Offset, PartitionIndex, TopicPartition, Uuid};
-use crate::log::PartitionMetadata;
+use crate::io::file::StorageError;
+use crate::io::found::{self as io_found, Left};
 use crate::log::checkpoint::{CheckpointFile, Merged, merge};
+use crate::log::{PartitionMetadata, Proof};
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -32,6 +35,46 @@ pub struct FoundPartition {
     pub segments: Vec<(Offset, u64)>,
     /// Offsets of the `.snapshot` files.
     pub snapshots: Vec<Offset>,
+    /// Its files can't be put on the disk: nothing in them is to be believed.
+    pub unsynced: Option<StorageError>,
+}
+
+impl Found {
+    /// What is behind the proof of a partition will be given out as durable, so first it is made so; the names that were given too.
+    /// After a clean stop there is nothing to do.
+    fn sync(&mut self, data: &Path) -> Result<(), String> {
+        io_found::sync_directory(data).map_err(|error| error.to_string())?;
+        let mut partitions: Vec<_> = self
+            .partitions
+            .iter_mut()
+            .filter(|(id, _)| self.checkpoints.get(id).is_none_or(|merged| !merged.clean))
+            .map(|(id, partition)| {
+                let proof = self.checkpoints.get(id).map(|merged| merged.entry.proof);
+                (partition.left_behind(proof), partition)
+            })
+            .collect();
+        let left: Vec<_> = partitions.iter().map(|(left, _)| left.clone()).collect();
+        for (at, error) in io_found::sync(&left) {
+            partitions[at].1.unsynced = Some(error);
+        }
+        Ok(())
+    }
+}
+
+impl FoundPartition {
+    /// The files that have something behind what is certain to be on the disk.
+    fn left_behind(&self, proof: Option<Proof>) -> Left {
+        let behind = |segment: &&(Offset, u64)| {
+            proof.is_none_or(|proof| **segment > (proof.segment, proof.position))
+        };
+        let files = self.segments.iter().filter(behind);
+        Left {
+            directory: self.directory.clone(),
+            files: files
+                .map(|(base, _)| self.directory.join(file_name(*base, "log")))
+                .collect(),
+        }
+    }
 }
 
 /// Reads the data directory. An error is a line for a person.
@@ -65,9 +108,7 @@ pub fn scan(data: &Path) -> Result<Found, String> {
         }
     }
     found.checkpoints = merge(checkpoints);
-    // A name that a killed process gave may not be on the disk yet; all that follows builds on it.
-    let synced = fs::File::open(data).and_then(|directory| directory.sync_all());
-    synced.map_err(|error| said(data, &error))?;
+    found.sync(data)?;
     Ok(found)
 }
 
@@ -192,7 +233,7 @@ fn said(path: &Path, error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{Epochs, PartitionCheckpoint, Proof};
+    use crate::log::{Epochs, PartitionCheckpoint};
 
     const ID: TopicPartition = TopicPartition {
         topic_id: Uuid([7; 16]),
@@ -248,6 +289,37 @@ mod tests {
         let left = fs::read(data.path().join("checkpoint.1")).unwrap();
         assert_eq!(CheckpointFile::decode(&left), Ok(checkpoint(false)));
         assert_eq!(fs::read_dir(data.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_is_behind_the_proof_is_synced_unless_the_stop_was_clean() {
+        let proof = |segment, position| {
+            Some(Proof {
+                segment: Offset(segment),
+                position,
+                offset: Offset(segment + 1),
+            })
+        };
+        let found = FoundPartition {
+            segments: vec![(Offset(0), 500), (Offset(9), 800), (Offset(12), 0)],
+            ..FoundPartition::default()
+        };
+        let files = |proof| found.left_behind(proof).files.len();
+        assert_eq!(files(None), 3);
+        assert_eq!(files(proof(0, 499)), 3);
+        assert_eq!(files(proof(9, 700)), 2);
+        assert_eq!(files(proof(9, 800)), 1, "the one whose name is new");
+
+        // A file that can't be synced takes its partition offline, no other and not the start.
+        let data = tempfile::tempdir().unwrap();
+        let path = directory(data.path(), "topic-3");
+        std::os::unix::fs::symlink("nowhere", path.join("00000000000000000009.log")).unwrap();
+        for clean in [true, false] {
+            let file = data.path().join("checkpoint.0");
+            fs::write(file, checkpoint(clean).encode()).unwrap();
+            let found = scan(data.path()).unwrap();
+            assert_eq!(found.partitions[&ID].unsynced.is_some(), !clean);
+        }
     }
 
     #[test]

@@ -14,7 +14,6 @@ use crate::base::limits::BLOCK_BYTES;
 use crate::base::{LeaderEpoch, Offset, PartitionIndex, TopicPartition, Uuid};
 use crate::io::file::{self, SegmentFile, StorageError};
 use crate::io::{clock, executor};
-use crate::log::checkpoint::Merged;
 use crate::log::{Need, Refusal, SegmentFile as FoundSegment};
 use crate::metadata::config::TopicConfig;
 use crate::metadata::topic_name::CLUSTER_METADATA;
@@ -118,7 +117,9 @@ impl Shard {
     ) -> Result<Partition, NotOpened> {
         let now = clock::now();
         let checkpoint = self.found.checkpoints.get(&id);
-        self.sync_found(found, checkpoint).await?;
+        if let Some(error) = &found.unsynced {
+            return Err(NotOpened::Disk(error.clone()));
+        }
         let files = PartitionFiles {
             segments: self.segments(found).await?,
             snapshots: self.snapshots(found).await?,
@@ -153,27 +154,6 @@ impl Shard {
             );
         }
         Ok(recovery.finish(now)?)
-    }
-
-    /// What is found behind the proof is given out as durable, so first it is made so. Nothing to do after a clean stop.
-    async fn sync_found(
-        &self,
-        found: &FoundPartition,
-        checkpoint: Option<&Merged>,
-    ) -> Result<(), StorageError> {
-        if checkpoint.is_some_and(|merged| merged.clean) {
-            return Ok(());
-        }
-        let certain = checkpoint.map(|merged| merged.entry.proof);
-        for (base, length) in &found.segments {
-            if certain.is_some_and(|proof| (*base, *length) <= (proof.segment, proof.position)) {
-                continue;
-            }
-            let path = found.directory.join(file_name(*base, "log"));
-            let file = SegmentFile::open(&path, self.settings.mode).await?;
-            file.sync_found().await?;
-        }
-        file::sync_dir(&found.directory).await
     }
 
     /// The bytes that a recovery asks for.

@@ -369,49 +369,6 @@ fn buffered_writes_of_a_file_take_turns_and_none_succeeds_after_a_failed_sync() 
 }
 
 #[test]
-fn what_was_found_is_read_from_the_disk_and_not_from_the_page_cache() {
-    for mode in [WriteMode::Direct, WriteMode::Buffered] {
-        on_shard(move || async move {
-            let dir = scratch();
-            let path = dir.path().join("segment");
-            // As a process leaves it that was killed before its sync.
-            std::fs::write(&path, pattern(3, 64 << 10)).expect("writes");
-            assert!(cached_pages(&path) > 0);
-            let file = SegmentFile::open(&path, mode).await.expect("opens");
-            file.sync_found().await.expect("syncs");
-            assert_eq!(cached_pages(&path), 0, "dirty or still believed");
-            let arena = arena();
-            let target = arena.allocate(64 << 10).expect("room");
-            let count = file.read_blocks(0, target.pin(0, 64 << 10)).await;
-            assert_eq!(count, Ok(64 << 10));
-            assert!(target.pin(0, 64 << 10).bytes() == pattern(3, 64 << 10));
-        });
-    }
-}
-
-/// Pages of a file that the kernel has in memory.
-fn cached_pages(path: &Path) -> usize {
-    let file = std::fs::File::open(path).expect("opens");
-    let len = file.metadata().expect("stat").len() as usize;
-    let mut pages = vec![0u8; len.div_ceil(4096)];
-    // SAFETY: the mapping is only asked about, and is as long as the file, which nobody cuts; `pages` has a byte for each page.
-    unsafe {
-        let map = libc::mmap(
-            std::ptr::null_mut(),
-            len,
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            0,
-        );
-        assert_ne!(map, libc::MAP_FAILED);
-        assert_eq!(libc::mincore(map, len, pages.as_mut_ptr()), 0);
-        assert_eq!(libc::munmap(map, len), 0);
-    }
-    pages.iter().filter(|page| **page & 1 != 0).count()
-}
-
-#[test]
 fn a_deleted_file_is_known_by_its_descriptor() {
     let dir = scratch();
     let path = dir.path().join("segment");
