@@ -92,7 +92,8 @@ impl Shard {
 
     /// Takes the directory of a deleted partition out of the way at once; its bytes go in the background.
     async fn delete_directory(self: &Rc<Self>, cell: &PartitionCell) {
-        // A directory of another topic may have the name, if this one never had a record.
+        // A directory of another topic may have the name, if this one never had a record. None comes meanwhile: the controller
+        // spreads no other image before this one is applied.
         if !matches!(stranger(&cell.directory, cell.id.topic_id).await, Ok(None)) {
             return;
         }

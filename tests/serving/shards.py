@@ -7,6 +7,7 @@ import time
 import urllib.request
 
 import records
+import topic as topics
 import wire
 from checks import Failed
 from gotchas import expect, fetch
@@ -112,3 +113,41 @@ def sharing_a_node(broker, report):
             took = time.monotonic() - begun
             if took > 4:
                 raise Failed(f"woken after {took:.1f} s")
+    with report.check("--nodes 1: a batch whose topic is made again on another shard while it is received is appended there"):
+        received_and_moved(broker)
+
+
+def received_and_moved(broker):
+    def made():
+        """The topic is made; its shard, seen by a first record."""
+        with wire.Connection(*wire.address(broker.bootstrap)) as connection:
+            connection.create_topic("moved", 1)
+            before = metrics(broker.metrics)["produce_batches"]
+            expect(connection.produce("moved", 0, records.batch([b"first"]))[:2], (0, 0), "the first record")
+            after = metrics(broker.metrics)["produce_batches"]
+        [owner] = [shard for shard in after if after[shard] > before[shard]]
+        return owner
+
+    first = made()
+    value = bytes(range(256)) * 512
+    with wire.Connection(*wire.address(broker.bootstrap)) as slow, wire.Connection(*wire.address(broker.bootstrap)) as other:
+        expect(slow.produce("moved", 0, records.batch([b"settles"]))[0], 0, "produce")
+        body = wire.produce_body("moved", 0, records.batch([value]))
+        head = struct.pack(">hhi", 0, 7, 2) + wire.string("slow")
+        frame = struct.pack(">i", len(head) + len(body)) + head + body
+        slow.socket.sendall(frame[: len(frame) // 2])
+        for number in range(10):
+            topics.delete(broker, "moved")
+            # Shards take turns; one in between moves them on.
+            if number % 2:
+                other.create_topic(f"moved-{number}", 1)
+            if made() != first:
+                break
+        else:
+            raise Failed("the topic always comes to the same shard")
+        slow.socket.sendall(frame[len(frame) // 2 :])
+        slow.sent += 1
+        expect(wire.produced(slow.receive())[:2], (0, 1), "error and offset")
+        got = fetch(other, "moved", 0, 1, 11)
+        [(_, found)] = records.read_batches(got.records)
+        expect(found[0].value, value, "what was read")
