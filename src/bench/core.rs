@@ -60,9 +60,14 @@ impl Live {
 pub struct Core {
     pub produced: RefCell<Recorder>,
     pub consumed: RefCell<Recorder>,
+    /// Of those who read old data beside.
+    pub cold: RefCell<Recorder>,
     pub ledger: RefCell<Ledger>,
     pub checks: RefCell<Checks>,
     pub verify_ns: Cell<u64>,
+    /// Followers that are not yet at the end of what is there, and when the last of them got there.
+    pub behind: Cell<usize>,
+    pub caught_up_at: Cell<u64>,
     /// Connections that send, or wait for answers.
     lanes: Cell<usize>,
     /// Nothing more is sent.
@@ -80,13 +85,16 @@ const LOOK: Duration = Duration::from_millis(20);
 const SILENCE: Duration = Duration::from_secs(30);
 
 impl Core {
-    pub fn new(window: u64, live: Arc<Live>) -> Rc<Core> {
+    pub fn new(window: u64, readers: u16, live: Arc<Live>) -> Rc<Core> {
         Rc::new(Core {
             produced: RefCell::new(Recorder::new(window)),
             consumed: RefCell::new(Recorder::new(window)),
-            ledger: RefCell::default(),
+            cold: RefCell::new(Recorder::new(window)),
+            ledger: RefCell::new(Ledger::new(readers)),
             checks: RefCell::default(),
             verify_ns: Cell::new(0),
+            behind: Cell::new(0),
+            caught_up_at: Cell::new(window),
             lanes: Cell::new(0),
             over: Cell::new(false),
             cut: Cell::new(false),

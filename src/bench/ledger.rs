@@ -15,19 +15,19 @@ pub struct Entry {
     pub records: u32,
     pub partition: i32,
     pub measured: bool,
-    state: State,
+    answer: Answer,
+    /// By how many it was read.
+    reads: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Sent,
+enum Answer {
+    None,
     Acked,
     /// Refused by the broker, or of unknown fate: it may be read or not.
     Doubtful,
-    /// Read before its answer came.
-    ReadUnacked,
-    /// Nothing more is expected.
-    Settled,
+    /// Nobody will read it.
+    NotAwaited,
 }
 
 /// What reading a batch has shown.
@@ -43,13 +43,15 @@ pub enum ReadAs {
     Foreign,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ledger {
     lanes: HashMap<u16, LaneEntries>,
+    /// How many read everything.
+    readers: u16,
     kept: usize,
     /// Acknowledged batches that were forgotten before they were read.
     pub forgotten: u64,
-    /// Acknowledged batches that were not read yet.
+    /// Reads of acknowledged batches that are still to come.
     unread: u64,
 }
 
@@ -71,12 +73,31 @@ impl Entry {
             records,
             partition,
             measured,
-            state: State::Sent,
+            answer: Answer::None,
+            reads: 0,
         }
     }
 }
 
+impl Entry {
+    fn is_settled(&self, readers: u16) -> bool {
+        let answered = self.answer != Answer::None;
+        self.answer == Answer::NotAwaited || (answered && self.reads >= readers)
+    }
+}
+
 impl Ledger {
+    /// Everything is read by so many.
+    pub fn new(readers: u16) -> Ledger {
+        Ledger {
+            lanes: HashMap::new(),
+            readers,
+            kept: 0,
+            forgotten: 0,
+            unread: 0,
+        }
+    }
+
     /// Remembers the next batch of a connection and gives its sequence.
     pub fn sent(&mut self, lane: u16, entry: impl FnOnce(i32) -> Entry) -> i32 {
         let entries = self.lanes.entry(lane).or_default();
@@ -88,9 +109,9 @@ impl Ledger {
         {
             entries.first = entries.first.wrapping_add(1);
             self.kept -= 1;
-            if oldest.state == State::Acked {
+            if oldest.answer == Answer::Acked {
                 self.forgotten += 1;
-                self.unread -= 1;
+                self.unread -= u64::from(self.readers - oldest.reads);
             }
         }
         sequence
@@ -98,29 +119,21 @@ impl Ledger {
 
     /// The broker has acknowledged it.
     pub fn acked(&mut self, stamp: Stamp) {
+        let readers = self.readers;
         self.change(stamp, |entry, unread| {
-            entry.state = match entry.state {
-                State::ReadUnacked | State::Settled => State::Settled,
-                State::Sent | State::Acked | State::Doubtful => {
-                    *unread += 1;
-                    State::Acked
-                }
-            };
+            entry.answer = Answer::Acked;
+            *unread += u64::from(readers - entry.reads);
         });
     }
 
     /// The broker has refused it, or nobody knows.
     pub fn failed(&mut self, stamp: Stamp) {
-        self.change(stamp, |entry, _| {
-            entry.state = match entry.state {
-                State::Sent | State::Acked | State::Doubtful => State::Doubtful,
-                State::ReadUnacked | State::Settled => State::Settled,
-            };
-        });
+        self.change(stamp, |entry, _| entry.answer = Answer::Doubtful);
     }
 
     /// A batch with this stamp and checksum was read from `partition`.
     pub fn read(&mut self, stamp: Stamp, partition: i32, crc: u32) -> ReadAs {
+        let readers = self.readers;
         let Some(lane) = self.lanes.get_mut(&stamp.lane) else {
             return ReadAs::Foreign;
         };
@@ -134,26 +147,24 @@ impl Ledger {
         if entry.crc != crc || entry.partition != partition {
             return ReadAs::Different;
         }
-        match entry.state {
-            State::Sent => entry.state = State::ReadUnacked,
-            State::Acked => {
-                entry.state = State::Settled;
-                self.unread -= 1;
-            }
-            State::Doubtful => entry.state = State::Settled,
-            State::ReadUnacked | State::Settled => return ReadAs::Again,
+        if entry.reads >= readers {
+            return ReadAs::Again;
         }
+        entry.reads += 1;
         let seen = *entry;
+        if seen.answer == Answer::Acked {
+            self.unread -= 1;
+        }
         self.forget_settled(stamp.lane);
         ReadAs::Sent(seen)
     }
 
     /// Nothing will be read: what was answered is forgotten.
     pub fn settle(&mut self, stamp: Stamp) {
-        self.change(stamp, |entry, _| entry.state = State::Settled);
+        self.change(stamp, |entry, _| entry.answer = Answer::NotAwaited);
     }
 
-    /// Acknowledged batches that were not read, all partitions together.
+    /// Reads of acknowledged batches that are still to come, all partitions together.
     pub fn unread(&self) -> u64 {
         self.unread
     }
@@ -167,14 +178,11 @@ impl Ledger {
     }
 
     fn forget_settled(&mut self, lane: u16) {
+        let readers = self.readers;
         let Some(lane) = self.lanes.get_mut(&lane) else {
             return;
         };
-        while lane
-            .entries
-            .front()
-            .is_some_and(|e| e.state == State::Settled)
-        {
+        while lane.entries.front().is_some_and(|e| e.is_settled(readers)) {
             lane.entries.pop_front();
             lane.first = lane.first.wrapping_add(1);
             self.kept -= 1;
@@ -199,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_read_once_and_as_it_was_sent() {
-        let mut ledger = Ledger::default();
+        let mut ledger = Ledger::new(1);
         for crc in 0..3 {
             assert_eq!(ledger.sent(7, |_| entry(crc)), crc as i32);
         }
@@ -223,8 +231,22 @@ mod tests {
     }
 
     #[test]
+    fn several_readers_must_each_have_it() {
+        let mut ledger = Ledger::new(3);
+        let sequence = ledger.sent(0, |_| entry(1));
+        let stamp = Stamp { lane: 0, sequence };
+        assert!(matches!(ledger.read(stamp, 0, 1), ReadAs::Sent(_)));
+        ledger.acked(stamp);
+        assert_eq!(ledger.unread(), 2);
+        assert!(matches!(ledger.read(stamp, 0, 1), ReadAs::Sent(_)));
+        assert!(matches!(ledger.read(stamp, 0, 1), ReadAs::Sent(_)));
+        assert_eq!(ledger.unread(), 0);
+        assert_eq!(ledger.read(stamp, 0, 1), ReadAs::Again);
+    }
+
+    #[test]
     fn a_refused_batch_need_not_be_read() {
-        let mut ledger = Ledger::default();
+        let mut ledger = Ledger::new(1);
         let sequence = ledger.sent(0, |_| entry(1));
         ledger.failed(Stamp { lane: 0, sequence });
         assert_eq!(ledger.unread(), 0);

@@ -17,6 +17,8 @@ pub struct Load {
     pub configs: Vec<(String, String)>,
     pub producers: usize,
     pub consumers: usize,
+    /// How often everything is read, each time by `consumers`.
+    pub copies: usize,
     pub rate: Rate,
     pub warmup_seconds: f64,
     /// Length of the measured window; `None` with `records`.
@@ -50,6 +52,7 @@ impl Default for Load {
             configs: Vec::new(),
             producers: 1,
             consumers: 1,
+            copies: 1,
             rate: Rate::Max,
             warmup_seconds: 2.0,
             duration_seconds: Some(10.0),

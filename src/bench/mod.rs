@@ -13,15 +13,19 @@
 //! | `ledger`, `verify` | what must come back, and whether it does |
 //! | `recorder`, `result`, `table`, `histogram_files`, `report`, `chart` | counting, results, how they look |
 //! | `target`, `own_broker`, `environment`, `process`, `syscalls` | the broker and the machine |
-//! | `modes`, `search`, `sink` | the runs, the highest rate, the limit of the load side |
+//! | `setup`, `modes`, `search`, `limit`, `sink` | single runs, the highest rate, the limit of the load side |
+//! | `series`, `beside`, `compare` | what is made of several runs |
 
+mod beside;
 mod chart;
+mod compare;
 mod core;
 mod environment;
 mod histogram_files;
 mod keys;
 mod lane;
 mod ledger;
+mod limit;
 pub mod load;
 mod modes;
 mod own_broker;
@@ -38,6 +42,8 @@ pub mod result;
 mod runner;
 mod schedule;
 mod search;
+mod series;
+mod setup;
 mod sink;
 mod syscalls;
 mod table;
@@ -52,6 +58,9 @@ pub use runner::Show;
 pub use target::TargetOptions;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
 
 use load::Load;
 use result::RunResult;
@@ -68,9 +77,27 @@ pub enum Ending {
     Troubled,
 }
 
-/// `ringlog bench produce`, `consume`, `e2e`.
-pub fn simple(
-    mode: Mode,
+/// What is run.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    Single(Mode),
+    /// Up to so many consumers that each read everything.
+    Fanout(usize),
+    /// Up to so many connections.
+    Connections(usize),
+    /// Up to so many partitions.
+    Partitions(usize),
+    /// Each of these.
+    Sweep(Vec<(String, Load)>),
+    /// Built for so long.
+    Backlog(Duration),
+    /// So many bytes of old data.
+    ColdRead(u64),
+}
+
+/// Runs it, prints what was found, and writes it where it is wanted.
+pub fn run(
+    plan: &Plan,
     options: &TargetOptions,
     load: &Load,
     extras: Extras,
@@ -78,8 +105,61 @@ pub fn simple(
 ) -> Result<Ending, String> {
     prepare_process()?;
     let target = Target::open(options)?;
-    let result = modes::run(mode, &target, load, extras)?;
-    finish(&result, output)
+    let series = match plan {
+        Plan::Single(mode) => {
+            let result = modes::run(*mode, &target, load, extras)?;
+            print!("{}", table::of(&result));
+            let named = report::Named {
+                name: result.mode.clone(),
+                result: result.clone(),
+            };
+            output.save(&result, vec![named], &result.recorders)?;
+            return Ok(Ending::of(&result.troubles()));
+        }
+        Plan::Fanout(most) => {
+            let loads = series::fanout(load, *most);
+            series::run("fanout", Mode::EndToEnd, &target, &loads, extras)?
+        }
+        Plan::Connections(most) => {
+            let loads = series::connections(load, *most);
+            series::run("connections", Mode::Produce, &target, &loads, extras)?
+        }
+        Plan::Partitions(most) => {
+            let loads = series::partitions(load, *most);
+            series::run("partitions", Mode::Produce, &target, &loads, extras)?
+        }
+        Plan::Sweep(loads) => series::run("sweep", Mode::Produce, &target, loads, extras)?,
+        Plan::Backlog(build) => beside::backlog(&target, load, *build, extras)?,
+        Plan::ColdRead(old) => beside::coldread(&target, load, *old, extras)?,
+    };
+    print!("{}", series.table());
+    let ends = match &series.steps[..] {
+        [] => Vec::new(),
+        [only] => vec![only],
+        [first, .., last] => vec![first, last],
+    };
+    let named = ends.into_iter().map(|step| report::Named {
+        name: step.name.clone(),
+        result: step.result.clone(),
+    });
+    output.save(&series, named.collect(), &[])?;
+    Ok(Ending::of(&series.troubles()))
+}
+
+/// The same load on two brokers in turn, so many rounds.
+pub fn compare(
+    both: &[TargetOptions; 2],
+    mode: Mode,
+    load: &Load,
+    rounds: usize,
+    extras: Extras,
+    output: &Output,
+) -> Result<Ending, String> {
+    prepare_process()?;
+    let comparison = compare::run(mode, both, load, rounds, extras)?;
+    print!("{}", comparison.table());
+    output.save(&comparison, comparison.middle(), &[])?;
+    Ok(Ending::of(&comparison.runs.troubles()))
 }
 
 /// `ringlog bench report`: one result, or two laid over each other.
@@ -129,32 +209,36 @@ pub struct Output {
     pub histograms: Option<PathBuf>,
 }
 
-/// Prints a result and writes it where it is wanted.
-fn finish(result: &RunResult, output: &Output) -> Result<Ending, String> {
-    print!("{}", table::of(result));
-    if let Some(path) = &output.json {
-        save("--json", path, json(result)?.as_bytes())?;
-    }
-    if let Some(path) = &output.html {
-        let named = report::Named {
-            name: result.mode.clone(),
-            result: result.clone(),
-        };
-        save("--html", path, report::html(&[named])?.as_bytes())?;
-    }
-    if let Some(prefix) = &output.histograms {
-        histogram_files::write(prefix, &result.recorders)?;
-    }
-    match result.troubles().is_empty() {
-        true => Ok(Ending::Good),
-        false => Ok(Ending::Troubled),
+impl Ending {
+    fn of(troubles: &[String]) -> Ending {
+        match troubles.is_empty() {
+            true => Ending::Good,
+            false => Ending::Troubled,
+        }
     }
 }
 
-fn json(result: &RunResult) -> Result<String, String> {
-    serde_json::to_string_pretty(result)
-        .map(|text| text + "\n")
-        .map_err(|error| format!("the result can't be written as JSON: {error}"))
+impl Output {
+    /// Everything as JSON; one or two of the runs as a page; the histograms of a single run.
+    fn save(
+        &self,
+        all: &impl Serialize,
+        shown: Vec<report::Named>,
+        recorders: &[(&'static str, recorder::Recorder)],
+    ) -> Result<(), String> {
+        if let Some(path) = &self.json {
+            let text = serde_json::to_string_pretty(all)
+                .map_err(|error| format!("the result can't be written as JSON: {error}"))?;
+            save("--json", path, (text + "\n").as_bytes())?;
+        }
+        if let Some(path) = &self.html {
+            save("--html", path, report::html(&shown)?.as_bytes())?;
+        }
+        match &self.histograms {
+            Some(prefix) => histogram_files::write(prefix, recorders),
+            None => Ok(()),
+        }
+    }
 }
 
 fn save(flag: &str, path: &Path, bytes: &[u8]) -> Result<(), String> {

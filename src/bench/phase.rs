@@ -38,6 +38,8 @@ pub struct Phase {
     /// `None`: nothing is sent.
     pub rate: Option<Rate>,
     pub reading: Reading,
+    /// Old data that is read beside, as `Reading::Loop` has it.
+    pub cold: Vec<(i64, i64)>,
     pub warmup: Duration,
     /// `None`: until `records`.
     pub duration: Option<Duration>,
@@ -51,6 +53,8 @@ pub enum Reading {
     Back(Vec<i64>),
     /// What is sent is read as it comes. First offsets by partition.
     Follow(Vec<i64>),
+    /// The same, from the begin of the window on: what came before is a backlog.
+    FollowLate(Vec<i64>),
     /// What is there, again and again. First offset and the one behind the last, by partition.
     Loop(Vec<(i64, i64)>),
 }
@@ -60,6 +64,9 @@ pub enum Reading {
 pub struct Outcome {
     pub produced: Recorder,
     pub consumed: Recorder,
+    pub cold: Recorder,
+    /// From the begin of the window until all who follow were at the end once; `None`: never.
+    pub caught_up_seconds: Option<f64>,
     pub left: LaneEnd,
     pub checks: Checks,
     /// Acknowledged batches that there was no memory to check.
@@ -80,6 +87,8 @@ pub struct Running {
 struct CoreOutcome {
     produced: Recorder,
     consumed: Recorder,
+    cold: Recorder,
+    caught_up_seconds: Option<f64>,
     left: LaneEnd,
     checks: Checks,
     unchecked: u64,
@@ -134,7 +143,7 @@ impl Phase {
         let end = self.duration.map_or(u64::MAX, |duration| {
             window.saturating_add(duration.as_nanos() as u64)
         });
-        let core = Core::new(window, live);
+        let core = Core::new(window, self.load.copies as u16, live);
         let watch = executor::spawn(core.clone().watch(end));
         let followers = self.start_readers(&core, &plan, readers, window);
         let left = self
@@ -166,6 +175,9 @@ impl Phase {
         CoreOutcome {
             produced: core.produced.borrow().clone(),
             consumed: core.consumed.borrow().clone(),
+            cold: core.cold.borrow().clone(),
+            caught_up_seconds: (core.behind.get() == 0)
+                .then(|| core.caught_up_at.get().saturating_sub(window) as f64 / 1e9),
             left,
             checks,
             unchecked: core.ledger.borrow().forgotten,
@@ -179,7 +191,8 @@ impl Phase {
         plan: &CorePlan,
     ) -> Result<(Vec<(Sender, Receiver, i16)>, Vec<Connection>), ClientError> {
         let lanes = plan.lanes.iter().map(|lane| lane.address.clone());
-        let readers = plan.readers.iter().map(|reader| reader.address.clone());
+        let readers = plan.readers.iter().chain(&plan.cold);
+        let readers = readers.map(|reader| reader.address.clone());
         let addresses: Vec<String> = match self.rate {
             Some(_) => lanes.chain(readers).collect(),
             None => readers.collect(),
@@ -286,15 +299,19 @@ impl Phase {
         &self,
         core: &Rc<Core>,
         plan: &CorePlan,
-        connections: Vec<Connection>,
+        mut connections: Vec<Connection>,
         window: u64,
     ) -> Vec<Task<()>> {
+        let cold = connections.split_off(connections.len() - plan.cold.len());
         let readers: usize = self.plans.iter().map(|plan| plan.readers.len()).sum();
         let mut tasks = Vec::new();
         for (plan, connection) in plan.readers.iter().zip(connections) {
             let reader = match &self.reading {
                 Reading::Nothing | Reading::Back(_) => continue,
-                Reading::Follow(first) => self.reader(core, plan, Kind::Follow, first),
+                Reading::Follow(first) | Reading::FollowLate(first) => {
+                    core.behind.set(core.behind.get() + 1);
+                    self.reader(core, plan, Kind::Follow, first)
+                }
                 Reading::Loop(bounds) => {
                     let first: Vec<i64> = bounds.iter().map(|bounds| bounds.0).collect();
                     let own = plan.partitions.iter().map(|&p| bounds[p as usize]);
@@ -308,18 +325,41 @@ impl Phase {
                     self.reader(core, plan, kind, &first)
                 }
             };
+            let late = matches!(self.reading, Reading::FollowLate(_));
+            tasks.push(executor::spawn(async move {
+                if late {
+                    executor::sleep_until(MonoNs(window)).await;
+                }
+                reader.run(connection).await;
+            }));
+        }
+        for (plan, connection) in plan.cold.iter().zip(cold) {
+            let first: Vec<i64> = self.cold.iter().map(|bounds| bounds.0).collect();
+            let own = plan.partitions.iter().map(|&p| self.cold[p as usize]);
+            let kind = Kind::Cold {
+                window,
+                bounds: own.collect(),
+            };
+            let reader = self.reader(core, plan, kind, &first);
             tasks.push(executor::spawn(reader.run(connection)));
         }
         tasks
     }
 
     fn reader(&self, core: &Rc<Core>, plan: &ReaderPlan, kind: Kind, first: &[i64]) -> Reader {
-        let cursors = plan.partitions.iter();
-        let cursors = cursors.map(|&p| Cursor::new(p, first[p as usize]));
+        let bounds = match &kind {
+            Kind::Loop { bounds, .. } | Kind::Cold { bounds, .. } => Some(bounds),
+            Kind::Follow | Kind::Back => None,
+        };
+        let ends = bounds.map(|bounds| bounds.iter().map(|(_, end)| *end).collect::<Vec<_>>());
+        let cursors = plan.partitions.iter().enumerate().map(|(at, &p)| {
+            let end = ends.as_ref().map_or(i64::MAX, |ends| ends[at]);
+            Cursor::new(p, first[p as usize]).until(end)
+        });
         let (_, record_bytes) = self.templates.means();
         let fetch_bytes = match kind {
             Kind::Back => self.load.fetch_bytes.max(BACK_FETCH_BYTES),
-            Kind::Follow | Kind::Loop { .. } => self.load.fetch_bytes,
+            Kind::Follow | Kind::Loop { .. } | Kind::Cold { .. } => self.load.fetch_bytes,
         };
         Reader {
             topic: Rc::new(self.topic.clone()),
@@ -332,6 +372,7 @@ impl Phase {
                 partition_max_bytes: i32::try_from(fetch_bytes).unwrap_or(i32::MAX),
             },
             verify: self.load.verify,
+            was_caught_up: false,
             record_bytes,
             core: core.clone(),
         }
@@ -401,6 +442,8 @@ impl CoreOutcome {
         CoreOutcome {
             produced: Recorder::new(0),
             consumed: Recorder::new(0),
+            cold: Recorder::new(0),
+            caught_up_seconds: None,
             left: LaneEnd::default(),
             checks: Checks::default(),
             unchecked: 0,
@@ -446,6 +489,8 @@ impl Running {
                     sum = Some(Outcome {
                         produced: core.produced,
                         consumed: core.consumed,
+                        cold: core.cold,
+                        caught_up_seconds: core.caught_up_seconds,
                         left: core.left,
                         checks: core.checks,
                         unchecked: core.unchecked,
@@ -458,6 +503,11 @@ impl Running {
                 Some(sum) => {
                     sum.produced.merge(&core.produced);
                     sum.consumed.merge(&core.consumed);
+                    sum.cold.merge(&core.cold);
+                    sum.caught_up_seconds = sum
+                        .caught_up_seconds
+                        .zip(core.caught_up_seconds)
+                        .map(|(ours, theirs)| ours.max(theirs));
                     sum.left.unsent += core.left.unsent;
                     sum.left.unanswered += core.left.unanswered;
                     sum.left.unanswered_records += core.left.unanswered_records;

@@ -12,6 +12,8 @@ use crate::client::metadata::Topic;
 pub struct CorePlan {
     pub lanes: Vec<LanePlan>,
     pub readers: Vec<ReaderPlan>,
+    /// Who reads old data beside.
+    pub cold: Vec<ReaderPlan>,
 }
 
 /// A connection that sends.

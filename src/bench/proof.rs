@@ -35,6 +35,7 @@ fn run(behaviour: Behaviour, load: Load, seconds: f64, reading: Reading) -> Outc
         cores: vec![executor::available_cores()[0]],
         rate: (reading == Reading::Nothing).then_some(load.rate),
         reading,
+        cold: Vec::new(),
         warmup: Duration::ZERO,
         duration: Some(Duration::from_secs_f64(seconds)),
         records: None,

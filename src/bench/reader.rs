@@ -21,6 +21,7 @@ pub struct Reader {
     pub kind: Kind,
     pub limits: FetchLimits,
     pub verify: bool,
+    pub was_caught_up: bool,
     /// Bytes of values and keys per record, for what was not sent by this process.
     pub record_bytes: f64,
     pub core: Rc<Core>,
@@ -37,6 +38,11 @@ pub enum Kind {
         bounds: Vec<(i64, i64)>,
         /// Records to read in the window at most.
         quota: u64,
+    },
+    /// As `Loop`, of old data beside a tail: counted apart.
+    Cold {
+        window: u64,
+        bounds: Vec<(i64, i64)>,
     },
     /// Reads what was sent back once, uncounted.
     Back,
@@ -64,6 +70,7 @@ impl Reader {
             let sent = clock::mono().0;
             // Of all that will ever come, once nothing is on its way any more.
             at_end = core.over() && core.lanes_running() == 0;
+            let mut caught_up = true;
             let fetched = fetch(connection, &self.topic, &wanted, self.limits);
             let Some(fetched) = core.unless_cut(fetched).await else {
                 return Ok(());
@@ -88,7 +95,14 @@ impl Reader {
                         address: connection.address().to_owned(),
                         what,
                     })?;
-                at_end &= self.cursors[position].next_offset >= part.high_watermark;
+                let at_high_watermark = self.cursors[position].next_offset >= part.high_watermark;
+                at_end &= at_high_watermark;
+                caught_up &= at_high_watermark;
+            }
+            if caught_up && self.kind == Kind::Follow && !self.was_caught_up {
+                self.was_caught_up = true;
+                core.behind.set(core.behind.get() - 1);
+                core.caught_up_at.set(now);
             }
             quota_used += self.count_fetch(sent, now, &counted);
         }
@@ -97,7 +111,7 @@ impl Reader {
 
     /// Which partitions to fetch, from where.
     fn wanted(&mut self, turn: usize) -> Vec<(i32, i64)> {
-        if let Kind::Loop { bounds, .. } = &self.kind {
+        if let Kind::Loop { bounds, .. } | Kind::Cold { bounds, .. } = &self.kind {
             for (cursor, &(first, end)) in self.cursors.iter_mut().zip(bounds) {
                 if cursor.next_offset >= end {
                     cursor.rewind(first);
@@ -119,6 +133,7 @@ impl Reader {
                 idle && (unread == 0 || at_end)
             }
             Kind::Loop { quota, .. } => self.core.over() || quota_used >= *quota,
+            Kind::Cold { .. } => self.core.over(),
         }
     }
 
@@ -134,7 +149,7 @@ impl Reader {
         let mut ledger = core.ledger.borrow_mut();
         let mut consumed = core.consumed.borrow_mut();
         let mut spent = core.verify_ns.get();
-        let with_ledger = !matches!(self.kind, Kind::Loop { .. });
+        let with_ledger = !matches!(self.kind, Kind::Loop { .. } | Kind::Cold { .. });
         let follow = self.kind == Kind::Follow;
         let record_bytes = self.record_bytes;
         let mut verifier = Verifier {
@@ -164,20 +179,23 @@ impl Reader {
         if self.kind == Kind::Back {
             return 0;
         }
-        let live = &self.core.live;
+        let core = &self.core;
+        let live = &core.live;
         let bytes = (counted.records as f64 * self.record_bytes) as u64;
         live.read_records
             .fetch_add(counted.records, Ordering::Relaxed);
         live.read_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let Kind::Loop { window, .. } = self.kind else {
-            return 0;
+        let (window, recorder) = match &self.kind {
+            Kind::Loop { window, .. } => (*window, &core.consumed),
+            Kind::Cold { window, .. } => (*window, &core.cold),
+            Kind::Follow | Kind::Back => return 0,
         };
         live.slowest
             .fetch_max(now.saturating_sub(sent), Ordering::Relaxed);
         if sent < window || counted.records == 0 {
             return 0;
         }
-        self.core.consumed.borrow_mut().done(Done {
+        recorder.borrow_mut().done(Done {
             intended: sent,
             sent,
             now,

@@ -38,6 +38,8 @@ pub struct Checks {
 pub struct Cursor {
     pub partition: i32,
     pub next_offset: i64,
+    /// What lies from here on is not looked at.
+    pub end_offset: i64,
     /// The last count of each connection.
     last: HashMap<u16, i32>,
 }
@@ -74,8 +76,15 @@ impl Cursor {
         Cursor {
             partition,
             next_offset,
+            end_offset: i64::MAX,
             last: HashMap::new(),
         }
+    }
+
+    /// Ends before `end_offset`.
+    #[must_use]
+    pub fn until(self, end_offset: i64) -> Cursor {
+        Cursor { end_offset, ..self }
     }
 
     /// Goes back to `offset`, to read it all again.
@@ -115,6 +124,9 @@ impl Verifier<'_> {
                 break;
             };
             bytes = rest;
+            if header.base_offset.0 >= cursor.end_offset {
+                break;
+            }
             let last = header.base_offset.0 + i64::from(header.last_offset_delta);
             if last < cursor.next_offset && header.base_offset.0 < cursor.next_offset {
                 // A fetch may begin inside of a batch, never behind one.
@@ -234,12 +246,25 @@ mod tests {
 
     #[test]
     fn what_was_not_sent_like_this_is_found() {
-        let mut ledger = Ledger::default();
+        let mut ledger = Ledger::new(1);
         ledger.sent(1, |_| Entry::new(0, 1234, 2, 0, true));
         let (checks, _) = read(&batch(10, 0), Some(&mut ledger));
         assert_eq!((checks.different, checks.batches), (1, 1));
         let (checks, _) = read(&batch(10, 5), Some(&mut ledger));
         assert_eq!(checks.different, 1, "no such batch was sent");
+    }
+
+    #[test]
+    fn what_lies_behind_the_end_is_left_alone() {
+        let bytes = [batch(10, 0), batch(12, 0)].concat();
+        let (mut checks, mut cursor) = (Checks::default(), Cursor::new(0, 10).until(12));
+        let mut verifier = Verifier {
+            checks: &mut checks,
+            spent_ns: None,
+            ledger: None,
+        };
+        verifier.read(&mut cursor, &bytes, |_| {}).expect("lengths");
+        assert_eq!((checks.batches, cursor.next_offset), (1, 12));
     }
 
     #[test]

@@ -5,13 +5,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::UsageError;
 use super::values::{HostPort, parse_cores, parse_size};
-use crate::bench::load::{self, Acks, Codec, Keys, Load, Payload, Rate};
-use crate::bench::{self, Ending, Extras, Mode, Output, OwnOptions, Show, TargetOptions};
+use crate::bench::load::{self, Load, Rate};
+use crate::bench::{self, Ending, Extras, Mode, Output, OwnOptions, Plan, Show, TargetOptions};
 
 /// Exit code of a result that is partial or has found faults.
 const TROUBLED_EXIT: u8 = 3;
@@ -24,8 +25,67 @@ pub(super) enum BenchCommand {
     Consume(RunFlags),
     /// Send and read at the same time, with one clock: latency from the intended send to the read.
     E2e(RunFlags),
+    /// Send, and read everything 1, 2, 4 ... times at once, up to --consumers [default: 16].
+    Fanout(RunFlags),
+    /// Let a backlog grow, then read it while sending goes on; whether it is ever drained is a result.
+    Backlog(BacklogFlags),
+    /// Read old data at full speed beside a paced tail: what happens to the tail.
+    Coldread(ColdReadFlags),
+    /// Single records from 1, 10, 100 ... connections, up to --connections [default: 10000].
+    Connections(RunFlags),
+    /// Send to topics of 1, 10, 100 ... partitions, up to --partitions [default: 10000].
+    Partitions(RunFlags),
+    /// Send with every combination of some values.
+    Sweep(SweepFlags),
+    /// The same load on two brokers in turn, A B A B: medians and ratios.
+    Compare(CompareFlags),
     /// Draw one result, or two laid over each other, as a page that needs nothing else.
     Report(ReportFlags),
+}
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct BacklogFlags {
+    /// How long it grows
+    #[arg(long, value_name = "SECONDS", default_value = "5")]
+    build: String,
+    #[command(flatten)]
+    run: RunFlags,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct ColdReadFlags {
+    /// How much old data there is
+    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    old: String,
+    #[command(flatten)]
+    run: RunFlags,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct SweepFlags {
+    /// A flag of the load and its values, such as batch=1KiB,64KiB; may be repeated. Known: record-size, batch, partitions, producers, acks,
+    /// codec, in-flight, rate
+    #[arg(long, value_name = "FLAG=V1,V2", required = true)]
+    vary: Vec<String>,
+    #[command(flatten)]
+    run: RunFlags,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct CompareFlags {
+    /// HOST:PORT, or `own`: a ringlog of its own, started anew for each round
+    #[arg(value_name = "A")]
+    a: String,
+    #[arg(value_name = "B")]
+    b: String,
+    /// produce, consume or e2e
+    #[arg(long, default_value = "produce")]
+    mode: String,
+    /// Rounds of each
+    #[arg(long, value_name = "N", default_value = "3")]
+    rounds: String,
+    #[command(flatten)]
+    run: RunFlags,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -91,10 +151,10 @@ struct LoadFlags {
     /// Producers; each has a connection to every node that leads one of its partitions [default: 1]
     #[arg(long, value_name = "N", visible_alias = "connections")]
     producers: Option<String>,
-    /// Consumers [default: 1]
+    /// Consumers; partitions are shared among them [default: 1]
     #[arg(long, value_name = "N")]
     consumers: Option<String>,
-    /// Records per second in all (20000, 50k, 1.5M), `max`: the highest rate that keeps up, searched first; `flood`: closed loop [default: max]
+    /// Records per second in all (20000, 50k, 1.5M), `max`: the highest rate that keeps up, searched first; `flood`: closed loop [default: max; flood for modes of many steps]
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
     /// Seconds that are measured [default: 10]
@@ -177,22 +237,189 @@ pub(super) fn run(command: BenchCommand) -> ExitCode {
     }
 }
 
-fn dispatch(command: BenchCommand) -> Result<Result<Ending, String>, UsageError> {
-    let (mode, flags) = match command {
-        BenchCommand::Produce(flags) => (Mode::Produce, flags),
-        BenchCommand::Consume(flags) => (Mode::Consume, flags),
-        BenchCommand::E2e(flags) => (Mode::EndToEnd, flags),
-        BenchCommand::Report(flags) => {
-            return Ok(bench::report(&flags.results, &flags.out).map(|()| Ending::Good));
+type Outcome = Result<Result<Ending, String>, UsageError>;
+
+fn dispatch(command: BenchCommand) -> Outcome {
+    let usual = Load::default();
+    match command {
+        BenchCommand::Produce(flags) => single(Mode::Produce, &flags),
+        BenchCommand::Consume(flags) => single(Mode::Consume, &flags),
+        BenchCommand::E2e(flags) => single(Mode::EndToEnd, &flags),
+        BenchCommand::Fanout(flags) => {
+            let most = number("--consumers", &flags.load.consumers, 16)?;
+            let load = Load {
+                consumers: 1,
+                ..load_of(&flags.load, &usual)?
+            };
+            start(&Plan::Fanout(most), &flags, &load)
         }
-    };
-    let (target, load) = (target(&flags.target)?, load_of(&flags.load)?);
+        BenchCommand::Connections(flags) => {
+            let usual = Load {
+                partitions: 16,
+                record_bytes: 100,
+                batch_records: 1,
+                in_flight: 1,
+                ..many_steps()
+            };
+            let most = number("--connections", &flags.load.producers, 10_000)?;
+            start(
+                &Plan::Connections(most),
+                &flags,
+                &load_of(&flags.load, &usual)?,
+            )
+        }
+        BenchCommand::Partitions(flags) => {
+            let most = number("--partitions", &flags.load.partitions, 10_000)?;
+            start(
+                &Plan::Partitions(most),
+                &flags,
+                &load_of(&flags.load, &many_steps())?,
+            )
+        }
+        BenchCommand::Sweep(flags) => {
+            let loads = sweep(&flags)?;
+            start(&Plan::Sweep(loads), &flags.run, &usual)
+        }
+        BenchCommand::Backlog(flags) => {
+            let build = seconds("--build", &Some(flags.build.clone()), 0.0)?;
+            let plan = Plan::Backlog(Duration::from_secs_f64(build));
+            start(&plan, &flags.run, &load_of(&flags.run.load, &usual)?)
+        }
+        BenchCommand::Coldread(flags) => {
+            let old = parse_size(&flags.old).map_err(|error| wrong("--old", &flags.old, &error))?;
+            start(
+                &Plan::ColdRead(old),
+                &flags.run,
+                &load_of(&flags.run.load, &usual)?,
+            )
+        }
+        BenchCommand::Compare(flags) => compare(&flags),
+        BenchCommand::Report(flags) => {
+            Ok(bench::report(&flags.results, &flags.out).map(|()| Ending::Good))
+        }
+    }
+}
+
+/// What a step of many is, unless told otherwise.
+fn many_steps() -> Load {
+    Load {
+        rate: Rate::Flood,
+        warmup_seconds: 1.0,
+        duration_seconds: Some(5.0),
+        ..Load::default()
+    }
+}
+
+fn single(mode: Mode, flags: &RunFlags) -> Outcome {
+    start(
+        &Plan::Single(mode),
+        flags,
+        &load_of(&flags.load, &Load::default())?,
+    )
+}
+
+fn start(plan: &Plan, flags: &RunFlags, load: &Load) -> Outcome {
+    let target = target(&flags.target)?;
     let output = output(&flags.output);
-    Ok(bench::simple(
-        mode,
+    if output.histograms.is_some() && !matches!(plan, Plan::Single(_)) {
+        return Err(UsageError(
+            "`--histograms`: only produce, consume and e2e write them; --json has those of every step".to_owned(),
+        ));
+    }
+    Ok(bench::run(
+        plan,
         &target,
-        &load,
+        load,
         extras(&flags.output),
+        &output,
+    ))
+}
+
+/// Every combination of the values, the first flag slowest.
+fn sweep(flags: &SweepFlags) -> Result<Vec<(String, Load)>, UsageError> {
+    let mut combinations: Vec<(String, LoadFlags)> = vec![(String::new(), flags.run.load.clone())];
+    for vary in &flags.vary {
+        let Some((flag, values)) = vary.split_once('=') else {
+            return Err(wrong(
+                "--vary",
+                vary,
+                "write FLAG=V1,V2, such as batch=1KiB,64KiB",
+            ));
+        };
+        let mut next = Vec::new();
+        for (name, base) in &combinations {
+            for value in values.split(',') {
+                let mut load = base.clone();
+                let given = Some(value.to_owned());
+                match flag {
+                    "record-size" => load.record_size = given,
+                    "batch" => load.batch = given,
+                    "partitions" => load.partitions = given,
+                    "producers" => load.producers = given,
+                    "acks" => load.acks = given,
+                    "codec" => load.codec = given,
+                    "in-flight" => load.in_flight = given,
+                    "rate" => load.rate = given,
+                    _ => {
+                        return Err(wrong(
+                            "--vary",
+                            vary,
+                            "known are record-size, batch, partitions, producers, acks, codec, in-flight and rate",
+                        ));
+                    }
+                }
+                let blank = if name.is_empty() { "" } else { " " };
+                next.push((format!("{name}{blank}{flag}={value}"), load));
+            }
+        }
+        combinations = next;
+        if combinations.len() > SWEEP_MAX {
+            return Err(wrong("--vary", vary, "more than 10,000 combinations"));
+        }
+    }
+    let usual = many_steps();
+    let loads = combinations.into_iter();
+    loads
+        .map(|(name, flags)| Ok((name, load_of(&flags, &usual)?)))
+        .collect()
+}
+
+const SWEEP_MAX: usize = 10_000;
+
+fn compare(flags: &CompareFlags) -> Outcome {
+    if flags.run.target.bootstrap.is_some() {
+        return Err(UsageError(
+            "`--bootstrap`: compare takes its two brokers as A and B".to_owned(),
+        ));
+    }
+    if flags.run.output.histograms.is_some() {
+        return Err(UsageError(
+            "`--histograms`: compare writes none; --json has those of every run".to_owned(),
+        ));
+    }
+    let mode = match flags.mode.as_str() {
+        "produce" => Mode::Produce,
+        "consume" => Mode::Consume,
+        "e2e" => Mode::EndToEnd,
+        other => return Err(wrong("--mode", other, "write produce, consume or e2e")),
+    };
+    let rounds = number("--rounds", &Some(flags.rounds.clone()), 3)?;
+    let of = |address: &String| {
+        let own = address == "own";
+        target(&TargetFlags {
+            bootstrap: (!own).then(|| address.clone()),
+            ..flags.run.target.clone()
+        })
+    };
+    let both = [of(&flags.a)?, of(&flags.b)?];
+    let load = load_of(&flags.run.load, &Load::default())?;
+    let output = output(&flags.run.output);
+    Ok(bench::compare(
+        &both,
+        mode,
+        &load,
+        rounds,
+        extras(&flags.run.output),
         &output,
     ))
 }
@@ -239,13 +466,13 @@ fn target(flags: &TargetFlags) -> Result<TargetOptions, UsageError> {
     })
 }
 
-fn load_of(flags: &LoadFlags) -> Result<Load, UsageError> {
-    let usual = Load::default();
+fn load_of(flags: &LoadFlags, usual: &Load) -> Result<Load, UsageError> {
     let record_bytes = match &flags.record_size {
         Some(text) => size("--record-size", text)?,
         None => usual.record_bytes,
     };
-    let duration = seconds("--duration", &flags.duration, 10.0)?;
+    let usual_seconds = usual.duration_seconds.unwrap_or(10.0);
+    let duration = seconds("--duration", &flags.duration, usual_seconds)?;
     let records = optional(&flags.records, |text| whole("--records", text))?;
     let configs = flags.topic_set.iter().map(|pair| {
         let split = pair
@@ -261,21 +488,22 @@ fn load_of(flags: &LoadFlags) -> Result<Load, UsageError> {
     });
     Ok(Load {
         topic: flags.topic.clone(),
-        partitions: number("--partitions", &flags.partitions, 1)? as i32,
+        partitions: number("--partitions", &flags.partitions, usual.partitions as usize)? as i32,
         configs: configs.collect::<Result<_, _>>()?,
-        producers: number("--producers", &flags.producers, 1)?,
-        consumers: number("--consumers", &flags.consumers, 1)?,
-        rate: word("--rate", &flags.rate, Rate::Max)?,
+        producers: number("--producers", &flags.producers, usual.producers)?,
+        consumers: number("--consumers", &flags.consumers, usual.consumers)?,
+        copies: 1,
+        rate: word("--rate", &flags.rate, usual.rate)?,
         warmup_seconds: seconds("--warmup", &flags.warmup, usual.warmup_seconds)?,
         duration_seconds: records.is_none().then_some(duration),
         records,
         record_bytes,
-        batch_records: batch(&flags.batch, record_bytes)?,
-        acks: word("--acks", &flags.acks, Acks::All)?,
-        codec: word("--codec", &flags.codec, Codec::None)?,
+        batch_records: batch(&flags.batch, record_bytes, usual)?,
+        acks: word("--acks", &flags.acks, usual.acks)?,
+        codec: word("--codec", &flags.codec, usual.codec)?,
         in_flight: number("--in-flight", &flags.in_flight, usual.in_flight)?,
-        payload: word("--payload", &flags.payload, Payload::Random)?,
-        keys: word("--keys", &flags.keys, Keys::None)?,
+        payload: word("--payload", &flags.payload, usual.payload.clone())?,
+        keys: word("--keys", &flags.keys, usual.keys)?,
         key_count: number("--key-count", &flags.key_count, usual.key_count)?,
         fetch_bytes: match &flags.fetch_size {
             Some(text) => size("--fetch-size", text)?,
@@ -346,13 +574,14 @@ fn size(flag: &str, text: &str) -> Result<usize, UsageError> {
 }
 
 /// A number of records, or a size that is divided by theirs.
-fn batch(text: &Option<String>, record_bytes: usize) -> Result<usize, UsageError> {
-    const BATCH_BYTES_USUAL: usize = 16 << 10;
+fn batch(text: &Option<String>, record_bytes: usize, usual: &Load) -> Result<usize, UsageError> {
     let records = match text.as_deref() {
-        None => BATCH_BYTES_USUAL / record_bytes,
+        // Single records stay single, others fill as many bytes.
+        None if usual.batch_records == 1 => 1,
+        None => usual.batch_records * usual.record_bytes / record_bytes,
         Some(text) if text.ends_with(['B', 'b']) => size("--batch", text)? / record_bytes,
         Some(text) => match whole("--batch", text)? {
-            records if records * record_bytes as u64 > SIZE_MAX => {
+            records if records.saturating_mul(record_bytes as u64) > SIZE_MAX => {
                 return Err(wrong("--batch", text, "at most 64MiB fit into a request"));
             }
             records => records as usize,

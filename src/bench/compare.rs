@@ -1,0 +1,230 @@
+//! The same load on two brokers in turn (A B A B ...): medians and ratios.
+//! On the first thread.
+//! Always: both get the same records at the same rate; a rate that is searched is searched on each; nothing is said of fewer rounds than were run.
+//! A single run is `modes`'s.
+
+use serde::{Deserialize, Serialize};
+
+use super::load::Load;
+use super::modes::{self, Extras, Mode};
+use super::report;
+use super::result::{FORMAT, Flow, RunResult};
+use super::runner::Show;
+use super::series::{SeriesResult, Step};
+use super::target::{Target, TargetOptions};
+use super::text::{count, duration};
+
+/// Two brokers side by side.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Comparison {
+    pub format: u32,
+    pub rounds: usize,
+    /// Every run, in the order they were made.
+    pub runs: SeriesResult,
+    pub medians: Vec<Median>,
+}
+
+/// One number of both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Median {
+    pub name: String,
+    pub a: f64,
+    pub b: f64,
+    /// `a / b`.
+    pub ratio: f64,
+    #[serde(skip)]
+    shown: (String, String),
+}
+
+/// Runs `rounds` of each. A broker of our own is started anew for each round and is the only one that runs then.
+pub fn run(
+    mode: Mode,
+    options: &[TargetOptions; 2],
+    load: &Load,
+    rounds: usize,
+    extras: Extras,
+) -> Result<Comparison, String> {
+    let mut runs = SeriesResult::new("compare");
+    'all: for round in 1..=rounds {
+        for (letter, options) in ["A", "B"].into_iter().zip(options) {
+            let name = format!("{letter}{round}");
+            if extras.show == Show::Progress {
+                eprintln!("compare {name} of {rounds}");
+            }
+            let result =
+                Target::open(options).and_then(|target| modes::run(mode, &target, load, extras));
+            let result = match result {
+                Ok(result) => result,
+                Err(why) if runs.steps.is_empty() => return Err(format!("{letter}: {why}")),
+                Err(why) => {
+                    runs.partial = Some(format!("{name}: {why}"));
+                    break 'all;
+                }
+            };
+            runs.partial = result.partial.as_ref().map(|why| format!("{name}: {why}"));
+            runs.steps.push(Step { name, result });
+            if runs.partial.is_some() {
+                break 'all;
+            }
+        }
+    }
+    let medians = medians(&runs.steps);
+    Ok(Comparison {
+        format: FORMAT,
+        rounds,
+        runs,
+        medians,
+    })
+}
+
+impl Comparison {
+    pub fn table(&self) -> String {
+        let mut out = self.runs.table();
+        let rounds = self.runs.steps.len() / 2;
+        out.push_str(&format!(
+            "\n{:<44}{:>14}{:>14}{:>9}\n",
+            format!("median of {rounds} rounds"),
+            "A",
+            "B",
+            "A / B"
+        ));
+        for median in &self.medians {
+            let (a, b) = &median.shown;
+            out.push_str(&format!(
+                "{:<44}{a:>14}{b:>14}{:>9.2}\n",
+                median.name, median.ratio
+            ));
+        }
+        out
+    }
+
+    /// The middle run of each, for the page.
+    pub fn middle(&self) -> Vec<report::Named> {
+        let of = |letter: &str| {
+            let mut steps = of_letter(&self.runs.steps, letter);
+            steps.sort_by(|a, b| main_rate(&a.result).total_cmp(&main_rate(&b.result)));
+            let middle = steps.len().checked_sub(1)? / 2;
+            Some(report::Named {
+                name: letter.to_owned(),
+                result: steps[middle].result.clone(),
+            })
+        };
+        ["A", "B"].into_iter().filter_map(of).collect()
+    }
+}
+
+fn of_letter<'a>(steps: &'a [Step], letter: &str) -> Vec<&'a Step> {
+    let own = steps.iter().filter(|step| step.name.starts_with(letter));
+    own.collect()
+}
+
+fn main_rate(result: &RunResult) -> f64 {
+    let flow = result.produce.as_ref().or(result.consume.as_ref());
+    flow.map_or(0.0, |flow| flow.records_per_s)
+}
+
+type Number = fn(&RunResult) -> Option<f64>;
+type Shown = fn(f64) -> String;
+
+fn medians(steps: &[Step]) -> Vec<Median> {
+    let nanos: Shown = |value| duration(value as u64);
+    let plain: Shown = count;
+    let small: Shown = |value| format!("{value:.2}");
+    let numbers: [(&str, Number, Shown); 11] = [
+        (
+            "produced, records/s",
+            |r| produce(r, |f| f.records_per_s),
+            plain,
+        ),
+        ("produced, MB/s", |r| produce(r, |f| f.mb_per_s), small),
+        (
+            "produced, latency p50",
+            |r| produce(r, |f| f.latency.p50 as f64),
+            nanos,
+        ),
+        (
+            "produced, latency p99",
+            |r| produce(r, |f| f.latency.p99 as f64),
+            nanos,
+        ),
+        (
+            "produced, latency p99.9",
+            |r| produce(r, |f| f.latency.p999 as f64),
+            nanos,
+        ),
+        (
+            "read, records/s",
+            |r| consume(r, |f| f.records_per_s),
+            plain,
+        ),
+        ("read, MB/s", |r| consume(r, |f| f.mb_per_s), small),
+        (
+            "read, latency p50",
+            |r| consume(r, |f| f.latency.p50 as f64),
+            nanos,
+        ),
+        (
+            "read, latency p99",
+            |r| consume(r, |f| f.latency.p99 as f64),
+            nanos,
+        ),
+        (
+            "broker CPU-seconds per GB",
+            |r| r.broker_cpu.as_ref().map(|c| c.per_gb),
+            small,
+        ),
+        (
+            "broker CPU-seconds per million records",
+            |r| r.broker_cpu.as_ref().map(|c| c.per_million_records),
+            small,
+        ),
+    ];
+    let median_of = |letter: &str, number: Number| {
+        let own = of_letter(steps, letter);
+        let values: Vec<f64> = own.iter().filter_map(|step| number(&step.result)).collect();
+        median(values)
+    };
+    numbers
+        .into_iter()
+        .filter_map(|(name, number, shown)| {
+            let (a, b) = (median_of("A", number)?, median_of("B", number)?);
+            Some(Median {
+                name: name.to_owned(),
+                a,
+                b,
+                ratio: a / b,
+                shown: (shown(a), shown(b)),
+            })
+        })
+        .collect()
+}
+
+fn produce(result: &RunResult, value: fn(&Flow) -> f64) -> Option<f64> {
+    result.produce.as_ref().map(value)
+}
+
+fn consume(result: &RunResult, value: fn(&Flow) -> f64) -> Option<f64> {
+    result.consume.as_ref().map(value)
+}
+
+/// The middle value, of two middle ones the mean.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len().checked_sub(1)? / 2;
+    match values.len() % 2 {
+        1 => Some(values[middle]),
+        _ => Some((values[middle] + values[middle + 1]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 9.0]), Some(3.0));
+        assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
+    }
+}

@@ -1,0 +1,239 @@
+//! Several runs as one result: a step each, one line each.
+//! Made by the modes that vary something; `fanout`, `connections`, `partitions` and `sweep` are lists of loads and nothing more.
+//! Always: the first step that is partial ends the series, which then is partial too; steps that were not run are counted.
+//! A single run is `modes`'s.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use super::load::Load;
+use super::modes::{self, Extras, Mode};
+use super::result::{FORMAT, Flow, RunResult};
+use super::runner::Show;
+use super::target::Target;
+use super::text::{count, duration};
+
+/// One run of a series.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Step {
+    pub name: String,
+    pub result: RunResult,
+}
+
+/// A whole series.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SeriesResult {
+    pub format: u32,
+    pub mode: String,
+    pub steps: Vec<Step>,
+    /// What follows from the steps, a line each.
+    pub findings: Vec<String>,
+    /// Why it ended early.
+    pub partial: Option<String>,
+}
+
+/// A load with the name of its step.
+pub type Named = (String, Load);
+
+/// Runs one load after the other.
+pub fn run(
+    word: &str,
+    mode: Mode,
+    target: &Target,
+    loads: &[Named],
+    extras: Extras,
+) -> Result<SeriesResult, String> {
+    let mut series = SeriesResult::new(word);
+    for (index, (name, load)) in loads.iter().enumerate() {
+        if extras.show == Show::Progress {
+            eprintln!("{word} {}/{}: {name}", index + 1, loads.len());
+        }
+        let result = match modes::run(mode, target, load, extras) {
+            Ok(result) => result,
+            Err(why) if series.steps.is_empty() => return Err(why),
+            Err(why) => {
+                series.end_early(name, &why, loads.len());
+                break;
+            }
+        };
+        let partial = result.partial.clone();
+        series.steps.push(Step {
+            name: name.clone(),
+            result,
+        });
+        if let Some(why) = partial {
+            series.end_early(name, &why, loads.len());
+            break;
+        }
+    }
+    Ok(series)
+}
+
+impl SeriesResult {
+    pub fn new(mode: &str) -> SeriesResult {
+        SeriesResult {
+            format: FORMAT,
+            mode: mode.to_owned(),
+            steps: Vec::new(),
+            findings: Vec::new(),
+            partial: None,
+        }
+    }
+
+    fn end_early(&mut self, name: &str, why: &str, planned: usize) {
+        let left = planned - self.steps.len();
+        self.partial = Some(format!(
+            "at {name}: {why} ({left} of {planned} steps not run)"
+        ));
+    }
+
+    /// Everything that makes the exit code say "not as asked".
+    pub fn troubles(&self) -> Vec<String> {
+        let mut found: Vec<String> = self
+            .partial
+            .iter()
+            .map(|why| format!("PARTIAL result: {why}"))
+            .collect();
+        for step in &self.steps {
+            let of_step = step.result.troubles();
+            found.extend(of_step.into_iter().map(|t| format!("{}: {t}", step.name)));
+        }
+        found
+    }
+
+    /// As people read it.
+    pub fn table(&self) -> String {
+        let mut out = format!("{}: {} steps\n", self.mode, self.steps.len());
+        if let Some(first) = self.steps.first() {
+            let _ = writeln!(out, "first step: {}", first.result.title);
+        }
+        for trouble in self.troubles() {
+            let _ = writeln!(out, "!! {trouble}");
+        }
+        let mut notes: Vec<&String> = Vec::new();
+        for note in self.steps.iter().flat_map(|step| &step.result.notes) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        for note in notes {
+            let _ = writeln!(out, "note: {note}");
+        }
+        let _ = writeln!(
+            out,
+            "\n{:<28}{:<10}{:>13}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+            "step", "", "records/s", "MB/s", "p50", "p99", "p99.9", "max", "CPU-s/GB"
+        );
+        for step in &self.steps {
+            let flows = [&step.result.produce, &step.result.consume];
+            for (at, flow) in flows.into_iter().flatten().enumerate() {
+                let name = if at == 0 { step.name.as_str() } else { "" };
+                out.push_str(&line(name, flow, &step.result));
+            }
+        }
+        for finding in &self.findings {
+            let _ = writeln!(out, "{finding}");
+        }
+        if let Some(last) = self.steps.last() {
+            let environment = &last.result.environment;
+            let _ = writeln!(
+                out,
+                "\nbroker    {} at {}: {}\nmachine   {}, Linux {}, {}\ncommand   {}",
+                environment.broker.software,
+                environment.broker.address,
+                environment.broker.durability,
+                environment.cpu_model,
+                environment.kernel,
+                environment.date,
+                environment.command
+            );
+        }
+        out
+    }
+}
+
+fn line(name: &str, flow: &Flow, result: &RunResult) -> String {
+    let direction = flow.meaning.split(':').next().unwrap_or("");
+    let latency = &flow.latency;
+    let cpu = result.broker_cpu.as_ref();
+    format!(
+        "{name:<28}{direction:<10}{:>13}{:>10.1}{:>10}{:>10}{:>10}{:>10}{:>10}\n",
+        count(flow.records_per_s),
+        flow.mb_per_s,
+        duration(latency.p50),
+        duration(latency.p99),
+        duration(latency.p999),
+        duration(latency.max),
+        cpu.map_or(String::new(), |cpu| format!("{:.2}", cpu.per_gb)),
+    )
+}
+
+/// 1, 2, 4, ... consumers that each read everything.
+pub fn fanout(base: &Load, most: usize) -> Vec<Named> {
+    steps(most, 2)
+        .map(|copies| {
+            let load = Load {
+                copies,
+                ..base.clone()
+            };
+            (format!("{copies} consumers"), load)
+        })
+        .collect()
+}
+
+/// 1, 10, 100, ... connections.
+pub fn connections(base: &Load, most: usize) -> Vec<Named> {
+    steps(most, 10)
+        .map(|producers| {
+            let load = Load {
+                producers,
+                ..base.clone()
+            };
+            (format!("{producers} connections"), load)
+        })
+        .collect()
+}
+
+/// 1, 10, 100, ... partitions.
+pub fn partitions(base: &Load, most: usize) -> Vec<Named> {
+    steps(most, 10)
+        .map(|partitions| {
+            let load = Load {
+                partitions: partitions as i32,
+                ..base.clone()
+            };
+            (format!("{partitions} partitions"), load)
+        })
+        .collect()
+}
+
+/// Powers of `factor` below `most`, and `most`.
+fn steps(most: usize, factor: usize) -> impl Iterator<Item = usize> {
+    let powers = std::iter::successors(Some(1usize), move |n| n.checked_mul(factor));
+    powers.take_while(move |n| *n < most).chain([most])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_end_with_the_most() {
+        let all = |most, factor| steps(most, factor).collect::<Vec<_>>();
+        assert_eq!(all(16, 2), [1, 2, 4, 8, 16]);
+        assert_eq!(all(5, 2), [1, 2, 4, 5]);
+        assert_eq!(all(10_000, 10), [1, 10, 100, 1_000, 10_000]);
+        assert_eq!(all(1, 10), [1]);
+    }
+
+    #[test]
+    fn each_step_changes_what_it_says_and_nothing_else() {
+        let base = Load::default();
+        let (name, load) = fanout(&base, 4).pop().unwrap();
+        assert_eq!((name.as_str(), load.copies), ("4 consumers", 4));
+        assert_eq!(Load { copies: 1, ..load }, base);
+        assert_eq!(partitions(&base, 30).last().unwrap().1.partitions, 30);
+        assert_eq!(connections(&base, 30).last().unwrap().1.producers, 30);
+    }
+}
