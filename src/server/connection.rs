@@ -50,43 +50,51 @@ impl From<io::Error> for End {
 }
 
 /// Serves a connection to its end. `buffer` is what was read before, by the shard that handed it over.
-pub async fn serve(server: Rc<Server>, socket: Socket, peer: Peer, buffer: BytesMut) {
+/// It counts as a connection at once, not when it is first polled.
+pub fn serve(
+    server: Rc<Server>,
+    socket: Socket,
+    peer: Peer,
+    buffer: BytesMut,
+) -> impl Future<Output = ()> {
     let shard = server.shard.clone();
     let socket = Rc::new(socket);
     let pipeline = Rc::new(Pipeline::new(shard.clone(), socket.clone()));
     let activity = Rc::new(Activity::new(socket.clone(), pipeline.clone()));
     let registered = server.register(activity.clone());
-    let writer = executor::spawn({
-        let pipeline = pipeline.clone();
-        async move { pipeline.write().await }
-    });
-    let handed_over = !buffer.is_empty();
-    let mut connection = Connection {
-        shard: shard.clone(),
-        socket,
-        pipeline,
-        activity,
-        peer,
-        buffer,
-        settled: handed_over,
-        charge: Charge::new(server.budget.clone()),
-        aside_bytes: 0,
-    };
-    let end = connection.run().await;
-    connection.pipeline.finish();
-    writer.await;
-    drop(registered);
-    match end {
-        End::Closed => {}
-        End::Io(error) => {
-            tracing::debug!(peer = %connection.peer.address, "connection lost: {error}")
+    async move {
+        let writer = executor::spawn({
+            let pipeline = pipeline.clone();
+            async move { pipeline.write().await }
+        });
+        let handed_over = !buffer.is_empty();
+        let mut connection = Connection {
+            shard: shard.clone(),
+            socket,
+            pipeline,
+            activity,
+            peer,
+            buffer,
+            settled: handed_over,
+            charge: Charge::new(server.budget.clone()),
+            aside_bytes: 0,
+        };
+        let end = connection.run().await;
+        connection.pipeline.finish();
+        writer.await;
+        drop(registered);
+        match end {
+            End::Closed => {}
+            End::Io(error) => {
+                tracing::debug!(peer = %connection.peer.address, "connection lost: {error}")
+            }
+            End::Refused(reason) => {
+                shard.counters.connections_refused_frames.one();
+                // Counted; a line for each would let anybody fill the log.
+                tracing::debug!(peer = %connection.peer.address, "connection closed: {reason}");
+            }
+            End::HandOver(to) => connection.hand_over(to),
         }
-        End::Refused(reason) => {
-            shard.counters.connections_refused_frames.one();
-            // Counted; a line for each would let anybody fill the log.
-            tracing::debug!(peer = %connection.peer.address, "connection closed: {reason}");
-        }
-        End::HandOver(to) => connection.hand_over(to),
     }
 }
 
