@@ -10,10 +10,23 @@ use super::phase::{Outcome, Phase, Reading};
 use super::runner::{self, Show, View};
 use super::text;
 
-/// The flood, and each rate tried.
-const FLOOD: Duration = Duration::from_secs(2);
-const TRY: Duration = Duration::from_secs(3);
-const WARMUP: Duration = Duration::from_millis(500);
+/// How long is looked at what.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    pub flood: Duration,
+    /// Each rate that is tried.
+    pub trial: Duration,
+    pub warmup: Duration,
+}
+
+impl Patience {
+    pub const USUAL: Patience = Patience {
+        flood: Duration::from_secs(2),
+        trial: Duration::from_secs(3),
+        warmup: Duration::from_millis(500),
+    };
+}
+
 /// What is found is at most this far below what would not keep up.
 const CLOSE: f64 = 1.04;
 const TRIES: usize = 8;
@@ -21,18 +34,21 @@ const TRIES: usize = 8;
 const LAG_FREE_NS: u64 = 20_000_000;
 
 /// The highest rate in records per second, by trying.
-pub fn highest_rate(base: &Phase, show: Show) -> Result<f64, String> {
-    let flooded = trial(base, Rate::Flood, FLOOD)?;
+pub fn highest_rate(base: &Phase, patience: Patience, show: Show) -> Result<f64, String> {
+    let flooded = trial(base, Rate::Flood, patience.flood, patience)?;
     let flood = flooded.produced.records as f64 / flooded.produced.elapsed_seconds().max(1e-3);
     if flood <= 0.0 {
-        return Err("nothing was acknowledged within 2 s; try a fixed --rate".to_owned());
+        return Err(format!(
+            "nothing was acknowledged within {:.1} s; try a fixed --rate",
+            patience.flood.as_secs_f64()
+        ));
     }
     tell(show, format!("flood: {} records/s", text::count(flood)));
     let (mut keeps, mut grows) = (0.0, flood * CLOSE);
     let mut rate = flood * 0.95;
     for _ in 0..TRIES {
-        let outcome = trial(base, Rate::Fixed(rate), TRY)?;
-        let good = keeps_up(&outcome);
+        let outcome = trial(base, Rate::Fixed(rate), patience.trial, patience)?;
+        let good = keeps_up(&outcome, patience);
         let word = if good { "keeps up" } else { "the queue grows" };
         tell(show, format!("{} records/s: {word}", text::count(rate)));
         match good {
@@ -57,11 +73,16 @@ pub fn highest_rate(base: &Phase, show: Show) -> Result<f64, String> {
     }
 }
 
-fn trial(base: &Phase, rate: Rate, duration: Duration) -> Result<Outcome, String> {
+fn trial(
+    base: &Phase,
+    rate: Rate,
+    duration: Duration,
+    patience: Patience,
+) -> Result<Outcome, String> {
     let phase = Phase {
         rate: Some(rate),
         reading: Reading::Nothing,
-        warmup: WARMUP,
+        warmup: patience.warmup,
         duration: Some(duration),
         records: None,
         ..base.clone()
@@ -74,17 +95,17 @@ fn trial(base: &Phase, rate: Rate, duration: Duration) -> Result<Outcome, String
 }
 
 /// All was sent, and sends were not later in the last second than in the first.
-fn keeps_up(outcome: &Outcome) -> bool {
+fn keeps_up(outcome: &Outcome, patience: Patience) -> bool {
     let lags: Vec<u64> = outcome
         .produced
         .seconds
         .iter()
-        .take(TRY.as_secs() as usize)
+        .take((patience.trial.as_secs() as usize).max(1))
         .map(|second| second.lag_ns.checked_div(second.batches).unwrap_or(0))
         .collect();
     let (first, last) = (lags.first().copied(), lags.last().copied());
     let late = last.unwrap_or(u64::MAX);
-    let grew = late > LAG_FREE_NS && late > first.unwrap_or(0);
+    let grew = late > LAG_FREE_NS && (lags.len() < 2 || late > first.unwrap_or(0));
     outcome.left.unsent == 0 && outcome.left.unanswered == 0 && !grew
 }
 

@@ -182,12 +182,14 @@ pub fn fanout(base: &Load, most: usize) -> Vec<Named> {
         .collect()
 }
 
-/// 1, 10, 100, ... connections.
+/// 1, 10, 100, ... connections, each to one partition.
 pub fn connections(base: &Load, most: usize) -> Vec<Named> {
     steps(most, 10)
         .map(|producers| {
             let load = Load {
                 producers,
+                // More than one partition could mean more than one leader, and so more than one connection.
+                partitions: base.partitions.min(producers as i32),
                 ..base.clone()
             };
             (format!("{producers} connections"), load)

@@ -13,7 +13,7 @@ use super::phase::{Phase, Reading};
 use super::plan;
 use super::result::RunResult;
 use super::runner::{self, Show, View};
-use super::search;
+use super::search::{self, Patience};
 use super::target::{Prepared, Target};
 
 /// A run that may begin.
@@ -67,7 +67,7 @@ impl Setup {
     /// Searches the highest rate, if that is asked for.
     pub fn settle_rate(&mut self, show: Show) -> Result<(), String> {
         if self.load.rate == Rate::Max {
-            self.load.rate = Rate::Fixed(search::highest_rate(&self.phase, show)?);
+            self.load.rate = Rate::Fixed(search::highest_rate(&self.phase, Patience::USUAL, show)?);
         }
         self.phase.rate = Some(self.load.rate);
         Ok(())

@@ -181,6 +181,22 @@ class Connection:
                 leaders[partition] = leader
         return nodes, leaders
 
+    def topics(self):
+        """The names of all topics, Metadata v1."""
+        answer = self.ask(3, 1, struct.pack(">i", -1))
+        answer.array(lambda: (answer.number("i"), answer.string(), answer.number("i"), answer.string()))
+        answer.number("i")
+        names = []
+        for _ in range(answer.number("i")):
+            answer.number("h")
+            names.append(answer.string())
+            answer.take(1)
+            for _ in range(answer.number("i")):
+                answer.take(struct.calcsize(">hii"))
+                answer.array(lambda: answer.number("i"))
+                answer.array(lambda: answer.number("i"))
+        return names
+
     def create_topic(self, topic, partitions, configs=()):
         """CreateTopics v3."""
         config = array([string(name) + string(value) for name, value in configs])
