@@ -79,10 +79,15 @@ fn bounds(values: impl Iterator<Item = f64>, axis: Axis) -> Option<Range<f64>> {
         return None;
     }
     Some(match axis {
-        Axis::Latency => (low * 0.8).max(1.0)..(high * 1.25).max(10.0),
+        // Whole decades, so that there are labels.
+        Axis::Latency => decade(low, f64::floor)..decade(high, f64::ceil).max(10.0),
         Axis::PerSecond => 0.0..(high * 1.1).max(1.0),
         Axis::Percentile | Axis::Seconds => 0.0..high.max(1.0),
     })
+}
+
+fn decade(value: f64, round: fn(f64) -> f64) -> f64 {
+    10f64.powf(round(value.max(1.0).log10()))
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;

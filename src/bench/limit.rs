@@ -16,6 +16,8 @@ const LIMIT: Duration = Duration::from_millis(1_000);
 const WARMUP: Duration = Duration::from_millis(300);
 /// In flight, so that waiting for answers is not the limit.
 const IN_FLIGHT: usize = 64;
+/// What each fetch brings: one piece of an arena.
+const CANNED_BYTES: usize = 1 << 20;
 const IN_FLIGHT_BYTES: usize = 8 << 20;
 
 /// What the load side reaches against the sink, and how busy it is then.
@@ -23,6 +25,8 @@ const IN_FLIGHT_BYTES: usize = 8 << 20;
 pub struct Limit {
     pub records_s: f64,
     pub busy: f64,
+    /// CPU-seconds of that server per GB: what moving the bytes costs by itself.
+    pub bare_cpu_per_gb: Option<f64>,
 }
 
 /// What this load side reaches against a server that drops everything, on the broker's core.
@@ -33,7 +37,9 @@ pub fn measure(target: &Target, phase: &Phase) -> Result<Limit, String> {
         .find(|core| !target.load_cores.contains(core));
     let consume = phase.rate.is_none();
     let (records, end_offset) = match consume {
-        true => phase.templates.canned(phase.load.fetch_bytes),
+        true => phase
+            .templates
+            .canned(phase.load.fetch_bytes.min(CANNED_BYTES)),
         false => (bytes::Bytes::new(), 0),
     };
     let sink = Sink::start(
@@ -80,9 +86,15 @@ pub fn measure(target: &Target, phase: &Phase) -> Result<Limit, String> {
         records: None,
         ..phase.clone()
     };
+    let view = View {
+        broker: sink.watched(),
+        ..View::BLIND
+    };
     let Measured {
-        outcome, load_busy, ..
-    } = runner::run(&limited, View::BLIND)?;
+        outcome,
+        load_busy,
+        broker_cpu,
+    } = runner::run(&limited, view)?;
     if let Some(why) = outcome.failure {
         return Err(format!(
             "the limit of the load side can't be measured: {why}"
@@ -96,5 +108,6 @@ pub fn measure(target: &Target, phase: &Phase) -> Result<Limit, String> {
     Ok(Limit {
         records_s: flow.records as f64 / flow.elapsed_seconds().max(1e-3),
         busy: load_busy,
+        bare_cpu_per_gb: broker_cpu.map(|cpu| cpu.per_gb),
     })
 }

@@ -144,6 +144,7 @@ pub fn result(
     result.load_busy = Some(measured.load_busy);
     result.load_max_records_s = limit.map(|limit| limit.records_s);
     result.load_max_busy = limit.map(|limit| limit.busy);
+    result.bare_cpu_per_gb = limit.and_then(|limit| limit.bare_cpu_per_gb);
     if closed && mode != Mode::Consume {
         result.notes.push(
             "a flood is a closed loop: its rate is the maximum, its latencies say nothing about a given rate".to_owned(),

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watched {
     pub pid: u32,
+    /// One thread of it alone.
+    pub thread: Option<u32>,
 }
 
 /// Ticks of `/proc/PID/stat`: USER_HZ, which is 100 on every Linux.
@@ -20,6 +22,10 @@ const TICKS_PER_SECOND: f64 = 100.0;
 const LISTEN: &str = "0A";
 
 impl Watched {
+    pub fn process(pid: u32) -> Watched {
+        Watched { pid, thread: None }
+    }
+
     /// The process that listens on the port of `address`, if that is an address of this machine.
     pub fn listening_at(address: SocketAddr) -> Option<Watched> {
         if !is_local(address) {
@@ -42,11 +48,16 @@ impl Watched {
         let mut pids =
             processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
         pids.find(|pid| holds_one_of(*pid, &names))
-            .map(|pid| Watched { pid })
+            .map(Watched::process)
     }
 
-    /// CPU time of all its threads so far, in seconds.
+    /// CPU time so far, of the thread or of all threads, in seconds.
     pub fn cpu_seconds(self) -> Option<f64> {
+        if let Some(thread) = self.thread {
+            let path = format!("/proc/{}/task/{thread}/schedstat", self.pid);
+            let nanos = fs::read_to_string(path).ok()?;
+            return Some(nanos.split(' ').next()?.parse::<f64>().ok()? / 1e9);
+        }
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
         cpu_of_stat(&stat)
     }
@@ -59,6 +70,18 @@ impl Watched {
             .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         line.map(|list| list.trim().to_owned())
     }
+}
+
+/// The thread that asks.
+pub fn this_thread() -> Option<Watched> {
+    let link = fs::read_link("/proc/thread-self").ok()?;
+    let mut parts = link.to_str()?.split('/');
+    let pid = parts.next()?.parse().ok()?;
+    let thread = parts.nth(1)?.parse().ok()?;
+    Some(Watched {
+        pid,
+        thread: Some(thread),
+    })
 }
 
 /// CPU time of this process so far, in seconds.
@@ -114,6 +137,13 @@ mod tests {
         assert_eq!(Watched::listening_at(address), None);
         let elsewhere = "192.0.2.1:9092".parse().unwrap();
         assert_eq!(Watched::listening_at(elsewhere), None);
+    }
+
+    #[test]
+    fn a_thread_finds_itself() {
+        let this = this_thread().expect("threads are files");
+        assert_eq!(this.pid, std::process::id());
+        assert!(this.cpu_seconds().is_some());
     }
 
     #[test]

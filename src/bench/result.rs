@@ -49,6 +49,8 @@ pub struct RunResult {
     pub load_max_records_s: Option<f64>,
     /// And how busy its cores are then; far below 1, it is that server that limits.
     pub load_max_busy: Option<f64>,
+    /// CPU-seconds per GB of that server, which moves the bytes and does nothing else.
+    pub bare_cpu_per_gb: Option<f64>,
     pub environment: Environment,
     /// Direction and counts, for histogram files.
     #[serde(skip)]
@@ -260,6 +262,7 @@ impl RunResult {
             load_busy: None,
             load_max_records_s: None,
             load_max_busy: None,
+            bare_cpu_per_gb: None,
             recorders: Vec::new(),
             environment,
         }

@@ -4,16 +4,19 @@
 //! Always: answers in order, each at least `delay` after its request; nothing is answered during a stall.
 //! It is no broker: topics and offsets are not known to it.
 
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::process::{self, Watched};
 use crate::base::MonoNs;
 use crate::client::{ClientError, Receiver};
+use crate::io::arena::{Arena, Pinned};
 use crate::io::executor::{self, ShardHandle};
 use crate::io::listener::Listener;
 use crate::io::socket::Socket;
@@ -26,7 +29,7 @@ use crate::wire::messages::fetch::{
 use crate::wire::messages::produce::{
     PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
 };
-use crate::wire::{ApiKey, Message, Reader, read_request_header, response_frame};
+use crate::wire::{ApiKey, Frame, Message, Reader, Records, read_request_header, response_frame};
 
 /// How the server behaves.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +48,8 @@ pub struct Behaviour {
 pub struct Sink {
     address: SocketAddr,
     ends: Arc<AtomicBool>,
+    /// Its thread, where the system tells.
+    watched: Option<Watched>,
     shard: Option<ShardHandle<()>>,
 }
 
@@ -59,14 +64,22 @@ impl Sink {
         let address = listener.local_addr().map_err(none)?;
         let ends = Arc::new(AtomicBool::new(false));
         let seen = ends.clone();
+        let (tell, told) = mpsc::channel();
         let shard = executor::run_shard(core, "sink", move || async move {
+            // Nobody may be there to hear it.
+            let _ = tell.send(process::this_thread());
             serve(Listener::from_std(listener), behaviour, &seen).await;
         });
         Ok(Sink {
             address,
             ends,
             shard: Some(shard.map_err(none)?),
+            watched: told.recv().ok().flatten(),
         })
+    }
+
+    pub fn watched(&self) -> Option<Watched> {
+        self.watched
     }
 
     pub fn address(&self) -> String {
@@ -85,6 +98,7 @@ impl Drop for Sink {
 }
 
 async fn serve(mut listener: Listener, behaviour: Behaviour, ends: &AtomicBool) {
+    let records = in_arena(&behaviour.records);
     let behaviour = Rc::new(behaviour);
     let mut first = None;
     while !ends.load(Ordering::SeqCst) {
@@ -95,6 +109,7 @@ async fn serve(mut listener: Listener, behaviour: Behaviour, ends: &AtomicBool) 
                 let connection = Connection {
                     socket: Rc::new(socket),
                     behaviour: behaviour.clone(),
+                    records: records.clone(),
                     began,
                     answers: Rc::default(),
                 };
@@ -106,16 +121,26 @@ async fn serve(mut listener: Listener, behaviour: Behaviour, ends: &AtomicBool) 
     }
 }
 
+/// The records where `sendfile` takes them from, as a broker has them.
+fn in_arena(records: &Bytes) -> Option<Pinned> {
+    if records.is_empty() {
+        return None;
+    }
+    let arena = Arena::new(2 * records.len().next_power_of_two() as u64).ok()?;
+    arena.hold(records)
+}
+
 struct Connection {
     socket: Rc<Socket>,
     behaviour: Rc<Behaviour>,
+    records: Option<Pinned>,
     began: MonoNs,
     answers: Rc<Answers>,
 }
 
 #[derive(Default)]
 struct Answers {
-    queue: std::cell::RefCell<std::collections::VecDeque<(MonoNs, Bytes)>>,
+    queue: std::cell::RefCell<std::collections::VecDeque<(MonoNs, Frame)>>,
     more: sync::Notify,
 }
 
@@ -124,6 +149,7 @@ impl Connection {
         let sending = executor::spawn(send(
             self.socket.clone(),
             self.behaviour.clone(),
+            self.records.clone(),
             self.began,
             self.answers.clone(),
         ));
@@ -131,8 +157,8 @@ impl Connection {
         while let Ok(frame) = receiver.frame().await {
             let due = MonoNs(clock::mono().0 + self.behaviour.delay.as_nanos() as u64);
             match answer(frame, &self.behaviour) {
-                Ok(Some(bytes)) => {
-                    self.answers.queue.borrow_mut().push_back((due, bytes));
+                Ok(Some(frame)) => {
+                    self.answers.queue.borrow_mut().push_back((due, frame));
                     self.answers.more.notify();
                 }
                 Ok(None) => {}
@@ -145,11 +171,17 @@ impl Connection {
 }
 
 /// Sends answers when their time has come.
-async fn send(socket: Rc<Socket>, behaviour: Rc<Behaviour>, began: MonoNs, answers: Rc<Answers>) {
+async fn send(
+    socket: Rc<Socket>,
+    behaviour: Rc<Behaviour>,
+    records: Option<Pinned>,
+    began: MonoNs,
+    answers: Rc<Answers>,
+) {
     loop {
         let more = answers.more.wait();
         let next = answers.queue.borrow_mut().pop_front();
-        let Some((due, bytes)) = next else {
+        let Some((due, frame)) = next else {
             more.await;
             continue;
         };
@@ -157,17 +189,56 @@ async fn send(socket: Rc<Socket>, behaviour: Rc<Behaviour>, began: MonoNs, answe
         if due > clock::mono() {
             executor::sleep_until(due).await;
         }
-        let mut burst = bytes::BytesMut::from(bytes);
-        if behaviour.delay.is_zero() && behaviour.stall.is_none() {
-            // All that is there goes out at once: this side must not be the slower one.
-            for (_, bytes) in answers.queue.borrow_mut().drain(..) {
-                burst.extend_from_slice(&bytes);
-            }
-        }
-        if socket.send(&burst, false).await.is_err() {
+        let sent = match frame.gaps.is_empty() {
+            true => send_small(&socket, &behaviour, frame, &answers).await,
+            false => send_with_records(&socket, &frame, records.as_ref()).await,
+        };
+        if sent.is_err() {
             return;
         }
     }
+}
+
+async fn send_small(
+    socket: &Socket,
+    behaviour: &Behaviour,
+    frame: Frame,
+    answers: &Answers,
+) -> io::Result<()> {
+    let mut burst = bytes::BytesMut::from(frame.bytes);
+    if behaviour.delay.is_zero() && behaviour.stall.is_none() {
+        // All that is there goes out at once: this side must not be the slower one.
+        let mut queue = answers.queue.borrow_mut();
+        let small = queue.iter().take_while(|(_, next)| next.gaps.is_empty());
+        let small = small.count();
+        for (_, next) in queue.drain(..small) {
+            burst.extend_from_slice(&next.bytes);
+        }
+    }
+    socket.send(&burst, false).await
+}
+
+/// Heads by `send`, records by `sendfile`, as a broker does.
+async fn send_with_records(
+    socket: &Socket,
+    frame: &Frame,
+    records: Option<&Pinned>,
+) -> io::Result<()> {
+    let mut at = 0;
+    for gap in &frame.gaps {
+        socket.send(&frame.bytes[at..gap.at], true).await?;
+        at = gap.at;
+        let pinned = records.ok_or(io::ErrorKind::NotFound)?;
+        let slice = pinned.for_send();
+        let mut sent = 0;
+        while sent < gap.bytes {
+            match socket.try_sendfile(slice.part(sent, gap.bytes - sent))? {
+                Some(count) => sent += count,
+                None => socket.writable().await?,
+            }
+        }
+    }
+    socket.send(&frame.bytes[at..], false).await
 }
 
 /// The time itself, or the end of the stall it falls into: the last `length` of every `period`.
@@ -183,7 +254,7 @@ fn after_stall(at: MonoNs, began: MonoNs, stall: Option<(Duration, Duration)>) -
     }
 }
 
-fn answer(frame: Bytes, behaviour: &Behaviour) -> Result<Option<Bytes>, ClientError> {
+fn answer(frame: Bytes, behaviour: &Behaviour) -> Result<Option<Frame>, ClientError> {
     let mut reader = Reader::new(frame);
     let undecodable = |what: String| ClientError::Answer {
         address: "client".to_owned(),
@@ -215,7 +286,7 @@ fn answer(frame: Bytes, behaviour: &Behaviour) -> Result<Option<Bytes>, ClientEr
         }
         other => return Err(undecodable(format!("{other:?} is not served here"))),
     };
-    Ok(Some(frame.bytes))
+    Ok(Some(frame))
 }
 
 fn accepted(request: &ProduceRequest) -> ProduceResponse {
@@ -247,7 +318,9 @@ fn canned(request: &FetchRequest, behaviour: &Behaviour) -> FetchResponse {
             .map(|partition| PartitionData {
                 partition_index: partition.partition,
                 high_watermark: behaviour.end_offset,
-                records: behaviour.records.clone().into(),
+                records: Records::Elsewhere {
+                    bytes: behaviour.records.len(),
+                },
                 ..PartitionData::default()
             })
             .collect(),

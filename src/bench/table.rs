@@ -122,6 +122,16 @@ fn add_around(out: &mut String, result: &RunResult) {
         }
         line(out, &text);
     }
+    if let Some(bare) = result.bare_cpu_per_gb {
+        let what = match result.mode.as_str() {
+            "consume" => "sends the same records by sendfile",
+            _ => "receives the same batches and drops them",
+        };
+        line(
+            out,
+            &format!("bare      a server that {what}: {bare:.2} CPU-s per GB"),
+        );
+    }
     if let Some(busy) = result.load_busy {
         let mut text = format!("load      cores {:.0} % busy", busy * 100.0);
         if let Some(max) = result.load_max_records_s {

@@ -72,7 +72,7 @@ impl Target {
             let own = OwnBroker::start(&own)?;
             return Ok(Target {
                 address: own.address.clone(),
-                watched: Some(Watched { pid: own.pid() }),
+                watched: Some(Watched::process(own.pid())),
                 own: Some(own),
                 load_cores: load,
                 broker_cores: Some(broker),
@@ -82,7 +82,7 @@ impl Target {
             Some(pid) if !PathBuf::from(format!("/proc/{pid}")).exists() => {
                 return Err(format!("--pid {pid}: there is no such process"));
             }
-            Some(pid) => Some(Watched { pid }),
+            Some(pid) => Some(Watched::process(pid)),
             None => resolve(address).ok().and_then(Watched::listening_at),
         };
         Ok(Target {
@@ -204,12 +204,13 @@ impl Target {
 
     /// Deletes what the run has made; the name of a topic that stays.
     pub fn clean_up(&self, prepared: &Prepared, keep: bool) -> Option<String> {
-        if keep || !prepared.made || self.own.is_some() {
+        if keep || !prepared.made {
             return None;
         }
         let topic = prepared.topic.clone();
         let deleted = self.ask(async move |connection| metadata::delete(connection, &topic).await);
-        deleted.err()
+        // A broker of our own takes it along in any case; until then it must not hold what the next step needs.
+        deleted.err().filter(|_| self.own.is_none())
     }
 
     /// What is known around the numbers.

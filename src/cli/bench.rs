@@ -311,11 +311,24 @@ fn many_steps() -> Load {
 }
 
 fn single(mode: Mode, flags: &RunFlags) -> Outcome {
+    refuse_rate(mode, &flags.load)?;
     start(
         &Plan::Single(mode),
         flags,
         &load_of(&flags.load, &Load::default())?,
     )
+}
+
+/// Reading has no rate: it says so instead of leaving it out.
+fn refuse_rate(mode: Mode, flags: &LoadFlags) -> Result<(), UsageError> {
+    match &flags.rate {
+        Some(rate) if mode == Mode::Consume => Err(wrong(
+            "--rate",
+            rate,
+            "consume reads as fast as it goes (one fetch behind the other); leave it out",
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn start(plan: &Plan, flags: &RunFlags, load: &Load) -> Outcome {
@@ -403,6 +416,7 @@ fn compare(flags: &CompareFlags) -> Outcome {
         "e2e" => Mode::EndToEnd,
         other => return Err(wrong("--mode", other, "write produce, consume or e2e")),
     };
+    refuse_rate(mode, &flags.run.load)?;
     let rounds = number("--rounds", &Some(flags.rounds.clone()), 3)?;
     let of = |address: &String| {
         let own = address == "own";
@@ -473,6 +487,9 @@ fn load_of(flags: &LoadFlags, usual: &Load) -> Result<Load, UsageError> {
     };
     let usual_seconds = usual.duration_seconds.unwrap_or(10.0);
     let duration = seconds("--duration", &flags.duration, usual_seconds)?;
+    if duration == 0.0 {
+        return Err(wrong("--duration", "0", "nothing would be measured"));
+    }
     let records = optional(&flags.records, |text| whole("--records", text))?;
     let configs = flags.topic_set.iter().map(|pair| {
         let split = pair

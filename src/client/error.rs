@@ -67,6 +67,9 @@ impl ClientError {
     }
 }
 
+/// "Too many open files", on Linux.
+const EMFILE: i32 = 24;
+
 /// Kafka's name of a code, or its number.
 pub fn code_name(code: i16) -> String {
     match ErrorCode::from_code(code) {
@@ -78,6 +81,12 @@ pub fn code_name(code: i16) -> String {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            ClientError::Connect { address, error } if error.raw_os_error() == Some(EMFILE) => {
+                write!(
+                    f,
+                    "no more connections to {address}: this process may not have more open files; raise `ulimit -n` or use fewer connections"
+                )
+            }
             ClientError::Connect { address, error } => write!(
                 f,
                 "no broker answers at {address}: {error}; start one or give another --bootstrap HOST:PORT"

@@ -117,6 +117,13 @@ impl Arena {
         }
     }
 
+    /// A copy of `bytes`, ready to be sent; `None` if there is no room for it.
+    pub fn hold(&self, bytes: &[u8]) -> Option<Pinned> {
+        let extent = self.allocate(bytes.len())?;
+        extent.copy_in(0, bytes);
+        Some(extent.pin(0, bytes.len()))
+    }
+
     /// Nothing could be given back for this: it is wanted all the same as long as somebody waits, so look again soon.
     pub fn still_wanted(&self, len: usize) {
         if self.0.waiting.get() > 0 {
