@@ -65,6 +65,8 @@ pub struct Core {
     pub ledger: RefCell<Ledger>,
     pub checks: RefCell<Checks>,
     pub verify_ns: Cell<u64>,
+    /// Retention has taken what was not read yet: what is missing is not lost.
+    pub expired: Cell<bool>,
     /// Followers that are not yet at the end of what is there, and when the last of them got there.
     pub behind: Cell<usize>,
     pub caught_up_at: Cell<u64>,
@@ -93,6 +95,7 @@ impl Core {
             ledger: RefCell::new(Ledger::new(readers)),
             checks: RefCell::default(),
             verify_ns: Cell::new(0),
+            expired: Cell::new(false),
             behind: Cell::new(0),
             caught_up_at: Cell::new(window),
             lanes: Cell::new(0),

@@ -168,9 +168,9 @@ impl Phase {
         }
         let read_back_seconds = (clock::mono().0 - began) as f64 / 1e9;
         drop(watch);
-        let checks = match self.load.verify && !core.cut() {
+        let (checks, unchecked) = match self.load.verify && !core.cut() {
             true => count_lost(&core),
-            false => *core.checks.borrow(),
+            false => (*core.checks.borrow(), core.ledger.borrow().forgotten),
         };
         CoreOutcome {
             produced: core.produced.borrow().clone(),
@@ -180,7 +180,7 @@ impl Phase {
                 .then(|| core.caught_up_at.get().saturating_sub(window) as f64 / 1e9),
             left,
             checks,
-            unchecked: core.ledger.borrow().forgotten,
+            unchecked,
             verify_ns: core.verify_ns.get(),
             read_back_seconds,
         }

@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 use super::core::Core;
 use super::recorder::Done;
 use super::verify::{Checks, Cursor, Seen, Verifier};
+use crate::base::ErrorCode;
 use crate::client::fetch::{FetchLimits, fetch};
-use crate::client::metadata::Topic;
+use crate::client::metadata::{End, Topic, offsets};
 use crate::client::{ClientError, Connection};
 use crate::io::clock;
 
@@ -79,10 +80,6 @@ impl Reader {
             let now = clock::mono().0;
             let mut counted = Counted::default();
             for part in fetched {
-                if part.error_code != 0 {
-                    let what = format!("Fetch of {}-{}", self.topic.name, part.partition);
-                    return Err(ClientError::refused(what, part.error_code, None));
-                }
                 let position = self
                     .cursors
                     .iter()
@@ -90,6 +87,15 @@ impl Reader {
                 let Some(position) = position else {
                     continue;
                 };
+                if part.error_code == ErrorCode::OffsetOutOfRange.code() {
+                    self.skip_expired(connection, position).await?;
+                    (at_end, caught_up) = (false, false);
+                    continue;
+                }
+                if part.error_code != 0 {
+                    let what = format!("Fetch of {}-{}", self.topic.name, part.partition);
+                    return Err(ClientError::refused(what, part.error_code, None));
+                }
                 self.look_at(position, &part.records, now, &mut counted)
                     .map_err(|what| ClientError::Answer {
                         address: connection.address().to_owned(),
@@ -105,6 +111,33 @@ impl Reader {
                 core.caught_up_at.set(now);
             }
             quota_used += self.count_fetch(sent, now, &counted);
+        }
+        Ok(())
+    }
+
+    /// Retention was faster than this reader: it goes on with the oldest there is.
+    async fn skip_expired(
+        &mut self,
+        connection: &mut Connection,
+        position: usize,
+    ) -> Result<(), ClientError> {
+        self.core.expired.set(true);
+        let partition = self.cursors[position].partition;
+        let first = offsets(connection, &self.topic, &[partition], End::Earliest).await?;
+        if let Some(&(_, offset)) = first.first() {
+            self.cursors[position].next_offset = offset;
+        }
+        if let Kind::Loop { bounds, .. } | Kind::Cold { bounds, .. } = &mut self.kind {
+            let (first, end) = &mut bounds[position];
+            *first = self.cursors[position].next_offset;
+            if *first >= *end {
+                let what = format!("{}-{partition}, all that was to be read,", self.topic.name);
+                return Err(ClientError::refused(
+                    what,
+                    ErrorCode::OffsetOutOfRange.code(),
+                    Some("retention has deleted it; use a topic that keeps its records longer"),
+                ));
+            }
         }
         Ok(())
     }
@@ -221,9 +254,15 @@ impl Counted {
     }
 }
 
-/// What is missing at the end is a fault, unless the run was cut.
-pub fn count_lost(core: &Core) -> Checks {
+/// What was found, and how many batches were not checked. What is missing at the end is a fault, unless retention may have taken it.
+pub fn count_lost(core: &Core) -> (Checks, u64) {
     let mut checks = *core.checks.borrow();
-    checks.lost += core.ledger.borrow().unread();
-    checks
+    let ledger = core.ledger.borrow();
+    match core.expired.get() {
+        true => (checks, ledger.forgotten + ledger.unread()),
+        false => {
+            checks.lost += ledger.unread();
+            (checks, ledger.forgotten)
+        }
+    }
 }

@@ -114,7 +114,7 @@ pub struct Moment {
 pub struct Verification {
     pub on: bool,
     pub checks: Checks,
-    /// Acknowledged batches that were forgotten before they could be read.
+    /// Acknowledged batches that retention took, or that were too many to remember, before they could be read.
     pub unchecked_batches: u64,
     /// CPU time of the load cores.
     pub cost_seconds: f64,

@@ -106,7 +106,7 @@ fn add_around(out: &mut String, result: &RunResult) {
         if v.unchecked_batches > 0 {
             let _ = write!(
                 text,
-                "; {} batches not checked, too many",
+                "; {} batches not checked (retention took them, or too many to remember)",
                 v.unchecked_batches
             );
         }
