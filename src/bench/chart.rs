@@ -161,7 +161,8 @@ fn label(axis: Axis, value: f64) -> String {
             let digits = (value.round() as usize).saturating_sub(2);
             format!("{percent:.digits$} %")
         }
-        Axis::Seconds => format!("{value:.0} s"),
+        Axis::Seconds if value.fract() == 0.0 => format!("{value:.0} s"),
+        Axis::Seconds => format!("{value:.1} s"),
         Axis::Latency => text::duration(value as u64),
         Axis::PerSecond => text::count(value),
     }

@@ -80,6 +80,7 @@ pub fn run(
 impl Comparison {
     pub fn table(&self) -> String {
         let mut out = self.runs.table();
+        out.push_str(&self.sides());
         let rounds = self.runs.steps.len() / 2;
         out.push_str(&format!(
             "\n{:<44}{:>14}{:>14}{:>9}\n",
@@ -94,6 +95,29 @@ impl Comparison {
                 "{:<44}{a:>14}{b:>14}{:>9.2}\n",
                 median.name, median.ratio
             ));
+        }
+        out
+    }
+
+    /// What each is, on which cores, and what it promises; with a word where they promise different things.
+    fn sides(&self) -> String {
+        let mut out = String::from("\n");
+        let mut promises = Vec::new();
+        for letter in ["A", "B"] {
+            let own = of_letter(&self.runs.steps, letter);
+            if let Some(step) = own.first() {
+                let broker = &step.result.environment.broker;
+                out.push_str(&format!(
+                    "{letter}: {} at {}, core {}: {}\n",
+                    broker.software, broker.address, broker.cores, broker.durability
+                ));
+                promises.push(&broker.durability);
+            }
+        }
+        if let [a, b] = promises[..]
+            && a != b
+        {
+            out.push_str("note: the two promise different things for an acknowledged record\n");
         }
         out
     }

@@ -284,13 +284,13 @@ fn curve(latency: &Latency) -> Vec<(f64, f64)> {
     points.collect()
 }
 
-/// The whole seconds: in the last one only answers come in.
+/// The whole seconds: in what is behind them only the last answers come in.
 fn timeline(
     flow: &Flow,
     value: impl Fn(&super::result::Moment) -> f64,
     shown: impl Fn(&super::result::Moment) -> bool,
 ) -> Vec<(f64, f64)> {
-    let whole = (flow.seconds.floor() as usize).max(1);
+    let whole = (flow.seconds.round() as usize).max(1);
     let moments = flow.timeline.iter().take(whole).enumerate();
     moments
         .filter(|(_, moment)| shown(moment))
