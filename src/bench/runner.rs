@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::phase::{Outcome, Phase, Running};
+use super::phase::{Outcome, Phase, Reading, Running};
 use super::process::{self, Watched};
 use super::result::BrokerCpu;
 use super::syscalls::SyscallCount;
@@ -89,8 +89,12 @@ pub fn run(phase: &Phase, view: View) -> Result<Measured, String> {
         if last.is_none() && first.is_some() && running.measured() {
             last = Some(sample(&running, broker));
             syscalls = syscalls.map(SyscallCount::stopped);
+            progress.end();
         }
-        progress.show(&running, window);
+        match last {
+            None => progress.show(&running, window),
+            Some(_) => progress.show_reading_back(&phase.reading),
+        }
     }
     progress.end();
     if last.is_none() && first.is_some() {
@@ -208,6 +212,14 @@ impl Progress {
             true => write!(stderr, "\r{line}\x1b[K"),
             false => writeln!(stderr, "{line}"),
         };
+    }
+
+    /// Once, when the clock has stopped and it goes on all the same.
+    fn show_reading_back(&mut self, reading: &Reading) {
+        if self.show == Show::Progress && matches!(reading, Reading::Back(_)) {
+            self.show = Show::Nothing;
+            eprintln!("the clock has stopped; reading back what was sent");
+        }
     }
 
     fn end(&self) {
