@@ -194,8 +194,10 @@ impl Latency {
     }
 }
 
-/// What is due in the last moment is not sent any more; more than this share of all is a rate that was not reached.
+/// What is due in the last moment is not sent any more. More than this share of all, and of more than so many seconds, is a rate that
+/// was not reached.
 const UNSENT_FREE: f64 = 0.005;
+const BEHIND_FREE: f64 = 0.1;
 /// Points per halving of the distance to 100 %.
 const CURVE_TICKS: u32 = 4;
 
@@ -289,7 +291,9 @@ impl RunResult {
         }
         let sent = self.produce.as_ref().map_or(0, |flow| flow.records);
         let due = (sent + self.unsent_records) as f64;
-        if self.partial.is_none() && self.unsent_records as f64 > UNSENT_FREE * due {
+        let unsent = self.unsent_records as f64;
+        let behind_seconds = unsent / self.rate_records_s.unwrap_or(f64::MAX);
+        if self.partial.is_none() && unsent > UNSENT_FREE * due && behind_seconds > BEHIND_FREE {
             let asked = self.rate_records_s.unwrap_or(0.0);
             let got = self.produce.as_ref().map_or(0.0, |flow| flow.records_per_s);
             found.push(format!(
