@@ -19,6 +19,7 @@ use crate::metadata::config::TopicConfig;
 use crate::metadata::topic_name::CLUSTER_METADATA;
 use crate::metadata::{Controller, Image, Machine, MetadataRecord};
 use crate::partition::{Partition, PartitionConfig, PartitionFiles, PartitionRecovery};
+use crate::record::BatchCrc;
 use crate::record::Record;
 use crate::record::scan::Batches;
 
@@ -216,6 +217,7 @@ impl Shard {
     }
 
     /// Calls `each` with every durable record of a partition from an offset on (or from its start); the offset after the last.
+    /// Errors: a batch that can't be read, or has a wrong checksum.
     pub(super) async fn replay_records(
         self: &Rc<Self>,
         cell: &Rc<PartitionCell>,
@@ -239,13 +241,16 @@ impl Shard {
                 let bytes = self.bytes_at(cell, location.segment, position, size).await;
                 let bytes = bytes.map_err(|error| error.to_string())?;
                 let batch = Batches::new(bytes.bytes()).next();
-                let batch = batch.ok_or_else(|| format!("no batch at byte {position}"))?;
+                let place = format_args!("byte {position} of segment {}", location.segment);
+                let batch = batch.ok_or_else(|| format!("no batch at {place}"))?;
+                // Recovery trusts what a checkpoint vouches for; state is never made of bytes that rotted since.
+                if BatchCrc::of(&bytes.bytes()[..size]) != header.crc {
+                    return Err(format!("the batch at {place} has a wrong checksum"));
+                }
                 let mut scratch = Vec::new();
-                let records = batch
-                    .records(&mut scratch)
-                    .map_err(|error| error.to_string())?;
-                for record in records {
-                    let record = record.map_err(|error| error.to_string())?;
+                let records = batch.records(&mut scratch);
+                for record in records.map_err(|error| format!("{place}: {error}"))? {
+                    let record = record.map_err(|error| format!("{place}: {error}"))?;
                     if record.offset >= at {
                         each(&record);
                     }
@@ -291,9 +296,10 @@ impl Shard {
                 bad.get_or_insert(format!("metadata record {offset}: {error}"));
             }
         })
-        .await?;
+        .await
+        .map_err(|damage| damaged(&cell, &damage))?;
         if let Some(bad) = bad {
-            return Err(format!("{}: {bad}", cell.directory.display()));
+            return Err(damaged(&cell, &bad));
         }
         self.set_strays_aside(controller.image()).await;
         self.host_controller(controller::Host::new(controller, cell));
@@ -305,6 +311,13 @@ impl Shard {
         self.spread(image).await;
         Ok(())
     }
+}
+
+fn damaged(cell: &PartitionCell, what: &str) -> String {
+    format!(
+        "the metadata log {} is damaged: {what}; put a copy of this directory back, or start with another data directory (nothing was changed)",
+        cell.directory.display()
+    )
 }
 
 /// A recovery reads at most this much at once.
