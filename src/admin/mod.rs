@@ -1,4 +1,4 @@
-//! What an operator sees: counters of every shard as Prometheus text over HTTP.
+//! What an operator sees: counters and gauges of every shard as Prometheus text over HTTP.
 //! Runs on shard 0 when `--metrics` names an address; asks the other shards over the mesh.
 //! Always: it changes nothing, and a slow scraper costs only its connection.
 //! What is counted is `shard::counters`'.
@@ -16,6 +16,7 @@ use crate::io::listener::Listener;
 use crate::io::socket::Socket;
 use crate::io::{clock, executor};
 use crate::shard::Shard;
+use crate::shard::counters::{Kind, Metric};
 
 /// Serves metrics at an address until it is cancelled.
 pub async fn serve(shard: Rc<Shard>, address: SocketAddr) {
@@ -77,39 +78,48 @@ async fn answer(shard: Rc<Shard>, socket: Socket) {
     }
 }
 
-/// Every counter of every shard, and the state of consumer groups.
+/// Every counter of every shard, and what its partitions, groups and memory are now.
 async fn text(shard: &Rc<Shard>) -> String {
     let mut lines: BTreeMap<&'static str, Line> = BTreeMap::new();
     for to in shard.all_shards() {
         let counters = shard.at(to, |shard| async move {
             let mut all = shard.counters.all();
-            all.push((
-                "groups",
-                "Consumer groups coordinated",
-                shard.group_count() as u64,
-            ));
-            all.push((
-                "arena_bytes_used",
-                "Bytes of the arena in use",
-                shard.arena.used(),
-            ));
-            all.push(("arena_bytes", "Bytes of the arena", shard.arena.budget()));
+            let gauge = |name, meaning, value| Metric {
+                name,
+                meaning,
+                kind: Kind::Gauge,
+                value,
+            };
+            let groups = shard.group_count() as u64;
+            let offline = shard.offline_count() as u64;
+            let (used, budget) = (shard.arena.used(), shard.arena.budget());
+            all.extend([
+                gauge("groups", "Consumer groups coordinated", groups),
+                gauge("partitions_offline", "Partitions offline now", offline),
+                gauge("arena_bytes_used", "Bytes of the arena in use", used),
+                gauge("arena_bytes", "Bytes of the arena", budget),
+            ]);
             all
         });
-        for (name, meaning, value) in counters.await.unwrap_or_default() {
-            let line = lines.entry(name).or_insert(Line {
-                meaning,
+        for metric in counters.await.unwrap_or_default() {
+            let line = lines.entry(metric.name).or_insert(Line {
+                meaning: metric.meaning,
+                kind: metric.kind,
                 values: Vec::new(),
             });
-            line.values.push((to.0, value));
+            line.values.push((to.0, metric.value));
         }
     }
     let mut text = String::new();
-    for (name, Line { meaning, values }) in lines {
+    for (name, line) in lines {
+        let kind = match line.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        };
         // Writing to a string does not fail.
-        let _ = writeln!(text, "# HELP ringlog_{name} {meaning}");
-        let _ = writeln!(text, "# TYPE ringlog_{name} untyped");
-        for (shard, value) in values {
+        let _ = writeln!(text, "# HELP ringlog_{name} {}", line.meaning);
+        let _ = writeln!(text, "# TYPE ringlog_{name} {kind}");
+        for (shard, value) in line.values {
             let _ = writeln!(text, "ringlog_{name}{{shard=\"{shard}\"}} {value}");
         }
     }
@@ -124,6 +134,7 @@ async fn text(shard: &Rc<Shard>) -> String {
 /// One counter, as every shard has it.
 struct Line {
     meaning: &'static str,
+    kind: Kind,
     /// By shard.
     values: Vec<(u16, u64)>,
 }

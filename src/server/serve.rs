@@ -23,7 +23,7 @@ use crate::io::socket::Socket;
 use crate::io::{clock, executor, preflight, random, signal};
 use crate::metadata::config::StaticConfig;
 use crate::metadata::{Image, Machine, MachineNode, placement};
-use crate::shard::{Arrival, Found, Job, Meeting, Settings, Shard, find};
+use crate::shard::{Arrival, Found, Job, Meeting, RefusedPartitions, Settings, Shard, find};
 use crate::wire::Str;
 
 /// What `ringlog serve` was told.
@@ -119,6 +119,7 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
         request_memory: usize::try_from(memory / REQUESTS_PART)?,
         shards,
         meeting: Meeting::default(),
+        refused: RefusedPartitions::default(),
     });
     let listen = (0..shards).map(|shard| address(&options, shards, shard));
     let plan = Arc::new(Plan {

@@ -7,20 +7,43 @@ use std::cell::Cell;
 
 /// Declares the counters once, with their meaning.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident: $text:literal;)*) => {
+    ($($kind:ident $name:ident: $text:literal;)*) => {
         /// Counters of one shard since its start.
         #[derive(Default, Debug)]
         pub struct Counters {
-            $($(#[$doc])* #[doc = $text] pub $name: Counter,)*
+            $(#[doc = $text] pub $name: Counter,)*
         }
 
         impl Counters {
-            /// Name, meaning and value of each.
-            pub fn all(&self) -> Vec<(&'static str, &'static str, u64)> {
-                vec![$((stringify!($name), $text, self.$name.get()),)*]
+            /// What each says now.
+            pub fn all(&self) -> Vec<Metric> {
+                vec![$(Metric {
+                    name: stringify!($name),
+                    meaning: $text,
+                    kind: Kind::$kind,
+                    value: self.$name.get(),
+                },)*]
             }
         }
     };
+}
+
+/// How a number moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// It only grows.
+    Counter,
+    /// It says what is now.
+    Gauge,
+}
+
+/// A number of a shard at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    pub name: &'static str,
+    pub meaning: &'static str,
+    pub kind: Kind,
+    pub value: u64,
 }
 
 /// One number.
@@ -52,29 +75,28 @@ impl Counter {
 }
 
 counters! {
-    connections_accepted: "Connections accepted";
-    connections_open: "Connections open now";
-    connections_turned_away: "Connections closed at once because there were too many";
-    connections_refused_frames: "Connections closed for a request that could not be read";
-    connections_handed_over: "Connections handed to another shard";
-    requests: "Requests begun";
-    produce_requests: "Produce requests begun";
-    produce_batches: "Record batches appended";
-    produce_records: "Records appended";
-    produce_bytes: "Bytes of record batches appended";
-    produce_in_place_batches: "Record batches received straight into their place";
-    produce_refused_batches: "Record batches refused";
-    produce_duplicate_batches: "Record batches answered as duplicates";
-    fetch_requests: "Fetch requests begun";
-    fetch_bytes: "Bytes of record batches sent";
-    fetch_cold_reads: "Reads of the disk for consumers";
-    cross_shard_produce: "Partitions of produce requests passed to another shard";
-    cross_shard_fetch: "Partitions of fetch requests asked of another shard";
-    cross_shard_groups: "Group requests passed to another shard";
-    cross_shard_controller: "Requests passed to the controller's shard";
-    cross_shard_other: "Other requests passed to another shard";
-    disk_writes: "Writes of the log";
-    disk_write_bytes: "Bytes written to the log, whole blocks";
-    partitions_offline: "Partitions that went offline";
-    partitions: "Partitions this shard owns";
+    Counter connections_accepted: "Connections accepted";
+    Gauge connections_open: "Connections open now";
+    Counter connections_turned_away: "Connections closed at once because there were too many";
+    Counter connections_refused_frames: "Connections closed for a request that could not be read";
+    Counter connections_handed_over: "Connections handed to another shard";
+    Counter requests: "Requests begun";
+    Counter produce_requests: "Produce requests begun";
+    Counter produce_batches: "Record batches appended";
+    Counter produce_records: "Records appended";
+    Counter produce_bytes: "Bytes of record batches appended";
+    Counter produce_in_place_batches: "Record batches received straight into their place";
+    Counter produce_refused_batches: "Record batches refused";
+    Counter produce_duplicate_batches: "Record batches answered as duplicates";
+    Counter fetch_requests: "Fetch requests begun";
+    Counter fetch_bytes: "Bytes of record batches sent";
+    Counter fetch_cold_reads: "Reads of the disk for consumers";
+    Counter cross_shard_produce: "Partitions of produce requests passed to another shard";
+    Counter cross_shard_fetch: "Partitions of fetch requests asked of another shard";
+    Counter cross_shard_groups: "Group requests passed to another shard";
+    Counter cross_shard_controller: "Requests passed to the controller's shard";
+    Counter cross_shard_other: "Other requests passed to another shard";
+    Counter disk_writes: "Writes of the log";
+    Counter disk_write_bytes: "Bytes written to the log, whole blocks";
+    Gauge partitions: "Partitions this shard owns";
 }

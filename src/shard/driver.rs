@@ -104,7 +104,6 @@ impl Shard {
 
     /// The partition can't be written any more; what is durable stays readable.
     pub(super) fn went_offline(&self, cell: &PartitionCell) {
-        self.counters.partitions_offline.one();
         let partition = cell.partition.borrow();
         let reason = partition.offline().unwrap_or("unknown").to_owned();
         drop(partition);

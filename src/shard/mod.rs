@@ -9,7 +9,7 @@
 //! | `driver`, `disk`, `files` | it goes to the disk |
 //! | `fetch`, `read` | it is found and read |
 //! | `lookup` | offsets by timestamp, epochs |
-//! | `recover`, `checkpoint` | start and what makes it short |
+//! | `recover`, `checkpoint`, `refused` | start, what makes it short, what can't be opened |
 //! | `topics`, `aside` | a new image: partitions come and go |
 //! | `controller` | metadata changes, on shard 0 |
 //! | `groups`, `compact` | coordinators and their records, kept short |
@@ -34,6 +34,7 @@ mod lookup;
 mod memory;
 mod read;
 mod recover;
+mod refused;
 mod reply;
 mod space;
 mod topics;
@@ -59,6 +60,7 @@ pub use groups::member_uuid;
 pub use in_place::InPlace;
 pub use lookup::{ListedOffset, LogDir, OffsetAsk};
 pub use recover::Recovered;
+pub use refused::RefusedPartitions;
 pub use reply::{LogRange, Reply};
 pub use upkeep::Meeting;
 
@@ -100,6 +102,8 @@ pub struct Settings {
     pub connections_max: usize,
     /// Where the shards wait for each other at the end.
     pub meeting: Meeting,
+    /// Partitions that no shard could open.
+    pub refused: RefusedPartitions,
 }
 
 /// A connection on its way to the shard where it lives.
@@ -223,6 +227,12 @@ impl Shard {
     /// Every partition of this shard.
     pub fn all_cells(&self) -> Vec<Rc<PartitionCell>> {
         self.cells.borrow().values().cloned().collect()
+    }
+
+    /// Partitions of this shard that can't be written to until the next start.
+    pub fn offline_count(&self) -> usize {
+        let offline = |cell: &&Rc<PartitionCell>| cell.partition.borrow().offline().is_some();
+        self.cells.borrow().values().filter(offline).count()
     }
 
     /// The shard that owns a partition.

@@ -93,6 +93,7 @@ impl Shard {
                     "partition is offline: {reason}; its files are left as they are"
                 );
                 recovered.offline += 1;
+                self.settings.refused.add(id);
                 let entry = checkpoint.map(|merged| merged.entry.clone());
                 Partition::refused(id, lived, reason, entry, clock::now())
             }

@@ -85,6 +85,7 @@ impl Shard {
             cell.fail_waiting(ErrorCode::UnknownTopicOrPartition);
             self.wait_operations(&cell).await;
             if state.is_none() {
+                self.settings.refused.remove(cell.id);
                 self.delete_directory(&cell).await;
             }
         }

@@ -181,6 +181,23 @@ class Connection:
                 leaders[partition] = leader
         return nodes, leaders
 
+    def partition_states(self, topic):
+        """{partition: (error code, leader, replicas, in sync, offline)}, Metadata v5."""
+        answer = self.ask(3, 5, array([string(topic)]) + b"\0")
+        answer.number("i")
+        answer.array(lambda: (answer.number("i"), answer.string(), answer.number("i"), answer.string()))
+        answer.string(), answer.number("i")
+        nodes = lambda: answer.array(lambda: answer.number("i"))  # noqa: E731
+        found = {}
+        for _ in range(answer.number("i")):
+            expect_no_error(answer.number("h"), f"Metadata of {answer.string()}")
+            answer.take(1)
+            for _ in range(answer.number("i")):
+                code, partition, leader = answer.number("h"), answer.number("i"), answer.number("i")
+                found[partition] = (code, leader, nodes(), nodes(), nodes())
+        answer.expect_end()
+        return found
+
     def topics(self):
         """The names of all topics, Metadata v1."""
         answer = self.ask(3, 1, struct.pack(">i", -1))

@@ -1,4 +1,4 @@
-"""What a restart keeps: with other cores and nodes, after kill -9, and on a file system without direct I/O (`--buffered`)."""
+"""What a restart keeps: with other cores and nodes, after kill -9, on a file system without direct I/O (`--buffered`), and where a partition is gone."""
 
 import pathlib
 import shutil
@@ -6,6 +6,7 @@ import struct
 import tempfile
 
 import records
+import topic as topics
 import wire
 from broker import Ringlog
 from checks import Failed
@@ -15,6 +16,7 @@ from wire import array, string
 
 TOPIC, GROUP, PARTITIONS = "kept", "kept-group", 6
 DUPLICATE, OUT_OF_ORDER = 0, 45
+LEADER_NOT_AVAILABLE = 5
 
 
 def another_shape(report):
@@ -124,3 +126,43 @@ def without_direct_io(report):
         if broker.process and broker.process.poll() is None:
             broker.process.kill()
         shutil.rmtree(home)
+
+
+def without_a_partition(report):
+    """A directory is removed while the broker is stopped: that partition is offline for all who watch, the other one serves."""
+    broker = Ringlog()
+    place = f"127.0.0.1:{broker.port + 9}"
+    broker.settings.append(f"metrics={place}")
+
+    def offline():
+        # The metrics are served a moment after the first node.
+        return sum(topics.until(lambda: metrics(place))["partitions_offline"].values())
+
+    with report.check("a partition whose directory is gone is counted, and has no leader until its topic is deleted"), broker:
+        for partition in range(2):
+            with wire.Connection(*wire.address(broker.bootstrap)) as connection:
+                if not partition:
+                    connection.create_topic("gone", 2)
+                nodes, leaders = connection.metadata("gone")
+            with wire.Connection(*nodes[leaders[partition]]) as leader:
+                expect(leader.produce("gone", partition, records.batch([b"kept"]))[:2], (0, 0), "a record")
+        expect(offline(), 0, "partitions offline before")
+        broker.stop()
+        shutil.rmtree(broker.data / "gone-0")
+        broker.start()
+        expect(offline(), 1, "partitions offline")
+        # Every node knows.
+        for host, port in nodes.values():
+            with wire.Connection(host, port) as connection:
+                node, other = leaders[0], leaders[1]
+                wanted = {0: (LEADER_NOT_AVAILABLE, -1, [node], [], [node]), 1: (0, other, [other], [other], [])}
+                expect(connection.partition_states("gone"), wanted, f"Metadata at port {port}")
+        with wire.Connection(*nodes[leaders[1]]) as leader:
+            expect([one.value for one in all_records(leader, "gone", 1)], [b"kept"], "records of the other partition")
+            expect(leader.produce("gone", 1, records.batch([b"more"]))[:2], (0, 1), "a record to it")
+        topics.delete(broker, "gone")
+        expect(offline(), 0, "partitions offline when the topic is deleted")
+        with wire.Connection(*wire.address(broker.bootstrap)) as connection:
+            connection.create_topic("gone", 2)
+            codes = [state[0] for state in connection.partition_states("gone").values()]
+            expect(codes, [0, 0], "errors of the topic that is made again")

@@ -20,9 +20,13 @@ def metrics(place):
     """{name: {shard: value}}"""
     with urllib.request.urlopen(f"http://{place}/metrics", timeout=10) as answer:
         text = answer.read().decode()
+    types = dict(re.findall(r"^# TYPE ringlog_(\w+) (counter|gauge)$", text, re.M))
     found = {}
     for name, shard, value in re.findall(r'^ringlog_(\w+)\{shard="(\d+)"\} (\d+)$', text, re.M):
         found.setdefault(name, {})[int(shard)] = int(value)
+    untyped = set(found) - set(types)
+    if untyped or types["requests"] != "counter" or types["connections_open"] != "gauge":
+        raise Failed(f"the types of metrics are {types}")
     buffered = re.search(r"^ringlog_buffered (\d)$", text, re.M)
     found["buffered"] = {0: int(buffered[1])}
     return found

@@ -1,18 +1,18 @@
 //! Metadata, DescribeCluster and DescribeTopicPartitions: nodes, topics, leaders (G42, G43).
 //! Answered from the image, on any shard.
-//! Always: every node named as leader, replica or controller is among the brokers.
+//! Always: every node named as leader, replica or controller is among the brokers; a partition whose files were refused has no
+//! leader, as one in an offline directory of Kafka.
 //! Topics on demand are made by the controller; the first answer about one is UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use super::topics;
-use crate::base::ErrorCode;
+use crate::base::{ErrorCode, NodeId, PartitionIndex, TopicPartition};
 use crate::metadata::topic_name;
 use crate::metadata::{Image, Topic};
 use crate::server::outcome::Outcome;
-use crate::shard::Shard;
+use crate::shard::{RefusedPartitions, Shard};
 use crate::wire::messages::describe_cluster::{
     DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
 };
@@ -50,7 +50,7 @@ pub async fn metadata(
     {
         return Outcome::of::<MetadataRequest>(header.correlation_id, &refused, version);
     }
-    let image = shard.image();
+    let (image, refused) = (shard.image(), &shard.settings.refused);
     let brokers = image.nodes().iter().map(|node| MetadataResponseBroker {
         node_id: node.id.0,
         host: node.host.clone(),
@@ -69,7 +69,8 @@ pub async fn metadata(
         Some(topics) => topics.is_empty() && version == 0,
     };
     if all {
-        response.topics = image.topics().map(|topic| describe(topic)).collect();
+        let topics = image.topics();
+        response.topics = topics.map(|topic| describe(topic, refused)).collect();
     } else {
         let may_create = request.allow_auto_topic_creation || version < 4;
         let mut missing = BTreeSet::new();
@@ -80,7 +81,7 @@ pub async fn metadata(
             }
             response
                 .topics
-                .push(one(&image, topic, may_create, &mut missing));
+                .push(one(&image, refused, topic, may_create, &mut missing));
         }
         if !missing.is_empty() && shard.broker_config().auto_create_topics {
             topics::create_on_demand(shard, missing);
@@ -120,6 +121,7 @@ fn refused_ids(request: &MetadataRequest) -> Option<MetadataResponse> {
 
 fn one(
     image: &Image,
+    refused: &RefusedPartitions,
     wanted: &MetadataRequestTopic,
     may_create: bool,
     missing: &mut BTreeSet<Str>,
@@ -133,12 +135,12 @@ fn one(
     let named = wanted.name.as_ref().filter(|_| wanted.topic_id.is_zero());
     let Some(name) = named else {
         return match image.topic_by_id(wanted.topic_id) {
-            Some(topic) => describe(topic),
+            Some(topic) => describe(topic, refused),
             None => failed(ErrorCode::UnknownTopicId, None),
         };
     };
     if let Some(topic) = image.topic(name) {
-        return describe(topic);
+        return describe(topic, refused);
     }
     let name = name.detach();
     let mut answer = if topic_name::check(&name).is_err() {
@@ -153,19 +155,27 @@ fn one(
     answer
 }
 
-fn describe(topic: &Topic) -> MetadataResponseTopic {
+fn describe(topic: &Topic, refused: &RefusedPartitions) -> MetadataResponseTopic {
     let partitions = topic.partitions.iter().zip(0..);
-    let partitions = partitions.map(|(state, index)| MetadataResponsePartition {
-        error_code: match state.leader {
-            Some(_) => ErrorCode::None.code(),
-            None => ErrorCode::LeaderNotAvailable.code(),
-        },
-        partition_index: index,
-        leader_id: state.leader.map_or(-1, |node| node.0),
-        leader_epoch: state.leader_epoch.0,
-        replica_nodes: state.replicas.iter().map(|node| node.0).collect(),
-        isr_nodes: state.isr.iter().map(|node| node.0).collect(),
-        offline_replicas: Vec::new(),
+    let partitions = partitions.map(|(state, index)| {
+        let offline = refused.contains(TopicPartition {
+            topic_id: topic.id,
+            partition: PartitionIndex(index),
+        });
+        let leader = state.leader.filter(|_| !offline);
+        let nodes = |nodes: &[NodeId]| nodes.iter().map(|node| node.0).collect();
+        MetadataResponsePartition {
+            error_code: match leader {
+                Some(_) => ErrorCode::None.code(),
+                None => ErrorCode::LeaderNotAvailable.code(),
+            },
+            partition_index: index,
+            leader_id: leader.map_or(-1, |node| node.0),
+            leader_epoch: state.leader_epoch.0,
+            replica_nodes: nodes(&state.replicas),
+            isr_nodes: nodes(if offline { &[] } else { &state.isr }),
+            offline_replicas: nodes(if offline { &state.replicas } else { &[] }),
+        }
     });
     MetadataResponseTopic {
         error_code: ErrorCode::None.code(),
@@ -235,7 +245,7 @@ pub fn describe_topic_partitions(
     request: DescribeTopicPartitionsRequest,
 ) -> Outcome {
     let version = header.request_api_version;
-    let image = shard.image();
+    let (image, refused) = (shard.image(), &shard.settings.refused);
     let names: BTreeSet<Str> = if request.topics.is_empty() {
         image.topics().map(|topic| topic.name.clone()).collect()
     } else {
@@ -283,7 +293,7 @@ pub fn describe_topic_partitions(
             response.topics.push(unknown_topic(name));
             continue;
         };
-        let (described, rest) = describe_from(topic, first as usize, left);
+        let (described, rest) = describe_from(topic, refused, first as usize, left);
         left -= described.partitions.len();
         response.topics.push(described);
         if let Some(partition_index) = rest {
@@ -323,11 +333,12 @@ fn unknown_topic(name: Str) -> DescribeTopicPartitionsResponseTopic {
 
 /// At most `most` partitions from `first` on, and the index where to go on.
 fn describe_from(
-    topic: &Arc<Topic>,
+    topic: &Topic,
+    refused: &RefusedPartitions,
     first: usize,
     most: usize,
 ) -> (DescribeTopicPartitionsResponseTopic, Option<i32>) {
-    let whole = describe(topic);
+    let whole = describe(topic, refused);
     let count = whole.partitions.len();
     let end = first.saturating_add(most).min(count);
     let partitions = whole.partitions.into_iter().skip(first).take(most);
@@ -339,7 +350,8 @@ fn describe_from(
         topic_authorized_operations: TOPIC_OPERATIONS,
         partitions: partitions
             .map(|partition| DescribeTopicPartitionsResponsePartition {
-                error_code: partition.error_code,
+                // That there is no leader is no error here.
+                error_code: ErrorCode::None.code(),
                 partition_index: partition.partition_index,
                 leader_id: partition.leader_id,
                 leader_epoch: partition.leader_epoch,
@@ -347,7 +359,7 @@ fn describe_from(
                 isr_nodes: partition.isr_nodes,
                 eligible_leader_replicas: Some(Vec::new()),
                 last_known_elr: Some(Vec::new()),
-                offline_replicas: Vec::new(),
+                offline_replicas: partition.offline_replicas,
             })
             .collect(),
     };
@@ -373,6 +385,8 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::base::{LeaderEpoch, ShardId, Uuid};
+    use crate::metadata::PartitionState;
     use crate::wire::read_request_header;
 
     fn read_frame(frame: &'static [u8]) -> Result<MetadataRequest, DecodeError> {
@@ -387,6 +401,47 @@ mod tests {
     #[test]
     fn all_topics_of_librdkafka_is_understood() {
         assert_eq!(read_frame(ALL_TOPICS).expect("request").topics, None);
+    }
+
+    #[test]
+    fn a_refused_partition_has_no_leader_and_the_other_has() {
+        let state = PartitionState {
+            leader: Some(NodeId(4)),
+            shard: ShardId(0),
+            leader_epoch: LeaderEpoch(2),
+            partition_epoch: 0,
+            replicas: [NodeId(4)].into_iter().collect(),
+            isr: [NodeId(4)].into_iter().collect(),
+        };
+        let topic = Topic {
+            name: Str::from_static("topic"),
+            id: Uuid([7; 16]),
+            partitions: vec![state.clone(), state],
+        };
+        let refused = RefusedPartitions::default();
+        let healthy = describe(&topic, &refused).partitions;
+        refused.add(TopicPartition {
+            topic_id: topic.id,
+            partition: PartitionIndex(1),
+        });
+        let partitions = describe(&topic, &refused).partitions;
+        let offline = MetadataResponsePartition {
+            error_code: ErrorCode::LeaderNotAvailable.code(),
+            leader_id: -1,
+            isr_nodes: Vec::new(),
+            offline_replicas: vec![4],
+            ..healthy[1].clone()
+        };
+        assert_eq!(healthy[1].replica_nodes, [4]);
+        assert_eq!(partitions, [healthy[0].clone(), offline]);
+        let (described, rest) = describe_from(&topic, &refused, 1, 5);
+        let described = &described.partitions[0];
+        assert_eq!((described.error_code, described.leader_id), (0, -1));
+        assert_eq!(
+            (&described.isr_nodes[..], &described.offline_replicas[..]),
+            (&[][..], &[4][..])
+        );
+        assert_eq!(rest, None);
     }
 
     #[test]
