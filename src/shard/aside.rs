@@ -1,28 +1,29 @@
-//! Directories of partitions that are moved out of the way: on their way out (`-delete`), or of no topic that there is (`-stray`).
+//! Directories of partitions that are moved out of the way: on their way out (`-delete`), or of no topic that there is or not
+//! called as their partition is (`-stray`).
 //! Done by the shard whose partition it is; what a start finds too many, by the controller's.
 //! Always: the name `<topic>-<partition>` is free afterwards; a stray is never deleted, nor read again: a person decides.
 //! Which partitions there are is the image's.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::disk::METADATA_FILE;
+use super::find::{Found, directory_name};
 use super::{PartitionCell, Shard};
-use crate::base::Uuid;
+use crate::base::{PartitionIndex, TopicPartition, Uuid};
 use crate::io::file::{self, StorageError};
 use crate::io::random;
 use crate::log::PartitionMetadata;
 use crate::metadata::Image;
+use crate::metadata::topic_name::CLUSTER_METADATA;
 
 impl Shard {
-    /// At start: what is left of topics whose deletion a crash cut short would be in the way of new ones of the same name.
+    /// At start: what is left of topics whose deletion a crash cut short would be in the way of new ones of the same name; a copy
+    /// of a partition under another name is nobody's.
     pub(super) async fn set_strays_aside(&self, image: &Image) {
-        for (id, found) in &self.found.partitions {
-            let known = image.partition(id.topic_id, id.partition).is_some();
-            if known || id.topic_id == Uuid::METADATA_TOPIC {
-                continue;
-            }
+        for stray in strays(&self.found, image) {
             // If it can't be moved it is, when its name is wanted.
-            if let Err(error) = set_stray_aside(&found.directory, id.topic_id).await {
+            if let Err(error) = set_stray_aside(stray).await {
                 tracing::warn!("a directory of no topic stays where it is: {error}");
             }
         }
@@ -31,17 +32,89 @@ impl Shard {
     /// Before a new partition gets its directory: one that belongs to another topic is moved.
     pub(super) async fn clear_directory(&self, cell: &PartitionCell) -> Result<(), StorageError> {
         match stranger(&cell.directory, cell.id.topic_id).await? {
-            Some(id) => set_stray_aside(&cell.directory, id).await,
+            Some(topic_id) => {
+                let directory = &cell.directory;
+                set_stray_aside(Stray {
+                    directory,
+                    topic_id,
+                    misnamed: None,
+                })
+                .await
+            }
             None => Ok(()),
         }
     }
 }
 
-async fn set_stray_aside(directory: &Path, id: Uuid) -> Result<(), StorageError> {
-    let aside = set_aside(directory, id, STRAY_SUFFIX).await?;
+/// A directory that is no partition's.
+#[derive(Debug)]
+struct Stray<'a> {
+    directory: &'a Path,
+    topic_id: Uuid,
+    /// What the partition's directory is called whose id this one has.
+    misnamed: Option<String>,
+}
+
+/// The directories that are no partition's and may be moved. Not one where a partition with records is to be, nor those with the id
+/// of one whose own directory is missing: that partition says so, and a person decides.
+fn strays<'a>(found: &'a Found, image: &Image) -> Vec<Stray<'a>> {
+    let records = |id: &&TopicPartition| found.known_records(**id).is_some();
+    let wanted: BTreeSet<String> = found
+        .checkpoints
+        .keys()
+        .filter(records)
+        .filter_map(|id| Some(directory_name(topic_name(image, *id)?, id.partition)))
+        .collect();
+    let mut strays = Vec::new();
+    for (id, partitions) in &found.partitions {
+        let topic = topic_name(image, *id);
+        let (left, misnamed) = match topic {
+            Some(topic) => match found.candidates(*id, topic) {
+                (None, _) if found.is_missed(*id) => continue,
+                (_, misnamed) => (misnamed, Some(directory_name(topic, id.partition))),
+            },
+            None => (partitions.iter().collect(), None),
+        };
+        for partition in left {
+            let name = partition.directory.file_name().unwrap_or_default();
+            if wanted.contains(&*name.to_string_lossy()) {
+                continue;
+            }
+            strays.push(Stray {
+                directory: &partition.directory,
+                topic_id: id.topic_id,
+                misnamed: misnamed.clone(),
+            });
+        }
+    }
+    strays
+}
+
+/// The topic of a partition that there is.
+fn topic_name(image: &Image, id: TopicPartition) -> Option<&str> {
+    if id.topic_id == Uuid::METADATA_TOPIC {
+        return (id.partition == PartitionIndex(0)).then_some(CLUSTER_METADATA);
+    }
+    let topic = image.topic_by_id(id.topic_id)?;
+    topic.partition(id.partition)?;
+    Some(topic.name.as_str())
+}
+
+async fn set_stray_aside(stray: Stray<'_>) -> Result<(), StorageError> {
+    let aside = set_aside(stray.directory, stray.topic_id, STRAY_SUFFIX).await?;
+    let why = match stray.misnamed {
+        Some(name) => {
+            let named = stray.directory.with_file_name(name);
+            format!(
+                "has the topic id of {} and another name, so it is not read",
+                named.display()
+            )
+        }
+        None => "is of no topic that there is".to_owned(),
+    };
     tracing::warn!(
-        "{} is of no topic that there is: moved to {}; delete it if its records are not needed",
-        directory.display(),
+        "{} {why}: moved to {}; delete it if its records are not needed",
+        stray.directory.display(),
         aside.display()
     );
     Ok(())
@@ -96,7 +169,7 @@ fn aside_path(directory: &Path, id: Uuid, what: &str) -> PathBuf {
 
 /// Directories with this ending are being deleted.
 pub const DELETED_SUFFIX: &str = "-delete";
-/// Directories with this ending belong to no topic.
+/// Directories with this ending are no partition's.
 const STRAY_SUFFIX: &str = "-stray";
 /// Longest name of a file on Linux.
 const NAME_BYTES_MAX: usize = 255;
@@ -105,8 +178,15 @@ const NAME_BYTES_MAX: usize = 255;
 mod tests {
     use std::fs;
 
+    use super::super::find::FoundPartition;
     use super::*;
+    use crate::base::Offset;
     use crate::io::testing::on_shard;
+    use crate::log::checkpoint::{CheckpointFile, merge};
+    use crate::log::{Epochs, PartitionCheckpoint, Proof};
+    use crate::metadata::MetadataRecord;
+    use crate::wire::Str;
+    use crate::wire::messages::metadata_records::{PartitionRecord, TopicRecord};
 
     const OWN: Uuid = Uuid([1; 16]);
     const OTHER: Uuid = Uuid([2; 16]);
@@ -135,6 +215,97 @@ mod tests {
             fs::write(path.join(METADATA_FILE), b"version: 7").unwrap();
             assert!(stranger(&path, OWN).await.unwrap().is_some());
         });
+    }
+
+    #[test]
+    fn a_stray_is_what_no_partition_may_be_in() {
+        let (own, other, gone) = (OWN, OTHER, Uuid([3; 16]));
+        let mut image = Image::empty(Str::from("cluster"));
+        let topics = [("orders", own), ("orders-x", other)];
+        let records = topics.iter().flat_map(|(name, topic_id)| {
+            let topic = TopicRecord {
+                name: Str::from(*name),
+                topic_id: *topic_id,
+            };
+            let partition = PartitionRecord {
+                topic_id: *topic_id,
+                partition_id: 0,
+                replicas: vec![0],
+                leader: 0,
+                ..PartitionRecord::default()
+            };
+            [MetadataRecord::from(topic), partition.into()]
+        });
+        for (record, offset) in records.zip(0..) {
+            image.apply(&record, Offset(offset)).unwrap();
+        }
+        let strays = |directories: &[(&str, Uuid)], known: &[Uuid]| {
+            let mut found = Found::default();
+            let partition = PartitionIndex(0);
+            let id = |topic_id| TopicPartition {
+                topic_id,
+                partition,
+            };
+            for (name, topic_id) in directories {
+                let directory = Path::new("/data").join(name);
+                let partition = FoundPartition {
+                    directory,
+                    ..FoundPartition::default()
+                };
+                let partitions = found.partitions.entry(id(*topic_id)).or_default();
+                partitions.push(partition);
+            }
+            let entries = known.iter().map(|topic_id| PartitionCheckpoint {
+                partition: id(*topic_id),
+                log_start: Offset(0),
+                proof: Proof {
+                    segment: Offset(0),
+                    position: 700,
+                    offset: Offset(9),
+                },
+                sealed_segments: 0,
+                sealed_bytes: 0,
+                settled: true,
+                epochs: Epochs::default(),
+            });
+            found.checkpoints = merge(vec![CheckpointFile {
+                clean: false,
+                sequence: 1,
+                entries: entries.collect(),
+            }]);
+            let strays = super::strays(&found, &image);
+            let said = |stray: &Stray| {
+                let name = stray.directory.file_name().unwrap().to_str().unwrap();
+                (name.to_owned(), stray.misnamed.clone())
+            };
+            strays.iter().map(said).collect::<Vec<_>>()
+        };
+        let copy = |name: &str, of: &str| (name.to_owned(), Some(of.to_owned()));
+        let named = [("orders-0", own), ("orders-x-0", other)];
+        assert_eq!(strays(&named, &[own, other]), []);
+        for known in [&[][..], &[own]] {
+            let copied = [("backup-0", own), ("orders-0", own), ("x-0", own)];
+            let wanted = [copy("backup-0", "orders-0"), copy("x-0", "orders-0")];
+            assert_eq!(strays(&copied, known), wanted);
+        }
+        // The only one: a copy of what never had records, or all that is left.
+        let only = [("orders-x-0", own)];
+        assert_eq!(strays(&only, &[]), [copy("orders-x-0", "orders-0")]);
+        assert_eq!(strays(&only, &[own]), []);
+        // Of no topic, and where one with records is to be.
+        let taken = [("orders-0", gone)];
+        assert_eq!(strays(&taken, &[]), [("orders-0".to_owned(), None)]);
+        assert_eq!(strays(&taken, &[own]), []);
+        let copied = [("orders-0", own), ("orders-x-0", own)];
+        assert_eq!(strays(&copied, &[own, other]), []);
+        // The metadata log is never begun anew beside one that has another name.
+        let metadata = ("backup-0", Uuid::METADATA_TOPIC);
+        assert_eq!(strays(&[metadata], &[]), []);
+        let both = [metadata, ("__cluster_metadata-0", Uuid::METADATA_TOPIC)];
+        assert_eq!(
+            strays(&both, &[]),
+            [copy("backup-0", "__cluster_metadata-0")]
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Read once, before the shards run, and shared by them.
 //! Always: nothing is changed but what is on its way out (`-delete`), a missing `meta.properties`, and the mark of a clean stop,
 //! which is gone from the disk before anybody writes; what can't be read ends the start; what is found is on the disk.
-//! What the files mean is `recover`'s and the log's.
+//! What the files mean is `recover`'s and the log's; which of two directories is the partition's is known when its topic's name is.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,11 +19,13 @@ use crate::io::file::StorageError;
 use crate::io::found::{self as io_found, Left};
 use crate::log::checkpoint::{CheckpointFile, Merged, merge};
 use crate::log::{PartitionMetadata, Proof};
+use crate::metadata::topic_name::CLUSTER_METADATA;
 
 /// What was found.
 #[derive(Debug, Default)]
 pub struct Found {
-    pub partitions: BTreeMap<TopicPartition, FoundPartition>,
+    /// Every directory that has the topic's id and the partition's index, whatever it is called.
+    pub partitions: BTreeMap<TopicPartition, Vec<FoundPartition>>,
     pub checkpoints: BTreeMap<TopicPartition, Merged>,
 }
 
@@ -40,6 +42,33 @@ pub struct FoundPartition {
 }
 
 impl Found {
+    /// The directory of a partition of a topic called `topic`, and those that have its id under another name: copies, or it is
+    /// misnamed.
+    pub fn candidates(
+        &self,
+        id: TopicPartition,
+        topic: &str,
+    ) -> (Option<&FoundPartition>, Vec<&FoundPartition>) {
+        let name = directory_name(topic, id.partition);
+        let found = self.partitions.get(&id).into_iter().flatten();
+        let (named, misnamed): (Vec<_>, Vec<_>) =
+            found.partition(|found| found.directory.file_name() == Some(name.as_ref()));
+        (named.first().copied(), misnamed)
+    }
+
+    /// Up to where the checkpoints know of records of a partition; `None` if of none.
+    pub fn known_records(&self, id: TopicPartition) -> Option<Offset> {
+        let proof = self.checkpoints.get(&id)?.entry.proof;
+        (proof.offset > Offset::ZERO).then_some(proof.offset)
+    }
+
+    /// True for a partition that must not begin empty when there is no directory of its name: it had records. The metadata log has
+    /// whenever something has its id: without it every topic would be a stray.
+    pub fn is_missed(&self, id: TopicPartition) -> bool {
+        let metadata = id.topic_id == Uuid::METADATA_TOPIC;
+        self.known_records(id).is_some() || (metadata && self.partitions.contains_key(&id))
+    }
+
     /// What is behind the proof of a partition will be given out as durable, so first it is made so; the names that were given too.
     /// After a clean stop there is nothing to do.
     fn sync(&mut self, data: &Path) -> Result<(), String> {
@@ -48,9 +77,11 @@ impl Found {
             .partitions
             .iter_mut()
             .filter(|(id, _)| self.checkpoints.get(id).is_none_or(|merged| !merged.clean))
-            .map(|(id, partition)| {
+            .flat_map(|(id, partitions)| {
                 let proof = self.checkpoints.get(id).map(|merged| merged.entry.proof);
-                (partition.left_behind(proof), partition)
+                partitions
+                    .iter_mut()
+                    .map(move |partition| (partition.left_behind(proof), partition))
             })
             .collect();
         let left: Vec<_> = partitions.iter().map(|(left, _)| left.clone()).collect();
@@ -75,6 +106,11 @@ impl FoundPartition {
                 .collect(),
         }
     }
+}
+
+/// What the directory of a partition is called.
+pub fn directory_name(topic: &str, partition: PartitionIndex) -> String {
+    format!("{topic}-{partition}")
 }
 
 /// Reads the data directory. An error is a line for a person.
@@ -104,7 +140,7 @@ pub fn scan(data: &Path) -> Result<Found, String> {
             // A deletion that a crash cut short.
             fs::remove_dir_all(&path).map_err(|error| said(&path, &error))?;
         } else if let Some((id, partition)) = partition(&name, &path)? {
-            found.partitions.insert(id, partition);
+            found.partitions.entry(id).or_default().push(partition);
         }
     }
     found.checkpoints = merge(checkpoints);
@@ -184,20 +220,35 @@ fn partition(name: &str, path: &Path) -> Result<Option<(TopicPartition, FoundPar
     Ok(Some((id, found)))
 }
 
-/// The id of the cluster, from `meta.properties` as Kafka writes it; a new directory gets a new one.
+/// The id of the cluster, from `meta.properties` as Kafka writes it; a new directory gets a new one. A directory that has a
+/// metadata log is not new: its clients know it by its id.
 pub fn cluster_id(data: &Path, random: impl Fn() -> Uuid) -> Result<String, String> {
     let path = data.join("meta.properties");
     match fs::read_to_string(&path) {
         Ok(text) => {
             let id = text
                 .lines()
-                .find_map(|line| line.strip_prefix("cluster.id="));
+                .find_map(|line| line.strip_prefix("cluster.id="))
+                .map(str::trim);
             match id {
-                Some(id) => Ok(id.trim().to_owned()),
-                None => Err(format!("{}: no line `cluster.id=`", path.display())),
+                Some(id) if !id.is_empty() => Ok(id.to_owned()),
+                _ => Err(format!(
+                    "{}: no line `cluster.id=` with the cluster's id behind it: add the id that the cluster had (clients and backups know it), or, if the cluster is new, move everything out of {} and start again",
+                    path.display(),
+                    data.display()
+                )),
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let log = data.join(directory_name(CLUSTER_METADATA, PartitionIndex(0)));
+            if log.try_exists().map_err(|error| said(&log, &error))? {
+                return Err(format!(
+                    "{} is missing, but {} is there: this is not a new cluster. Put the file back (the lines `version=1` and `cluster.id=` with the id that the cluster had), or move everything out of {} to start a new one",
+                    path.display(),
+                    log.display(),
+                    data.display()
+                ));
+            }
             let id = random().to_string();
             let text = format!("version=1\ncluster.id={id}\ndirectory.id={}\n", random());
             write_new(&path, text.as_bytes()).map_err(|error| said(&path, &error))?;
@@ -318,7 +369,7 @@ mod tests {
             let file = data.path().join("checkpoint.0");
             fs::write(file, checkpoint(clean).encode()).unwrap();
             let found = scan(data.path()).unwrap();
-            assert_eq!(found.partitions[&ID].unsynced.is_some(), !clean);
+            assert_eq!(found.partitions[&ID][0].unsynced.is_some(), !clean);
         }
     }
 
@@ -336,7 +387,7 @@ mod tests {
             let found = scan(data.path()).unwrap();
             assert!(found.checkpoints.contains_key(&ID), "{topic}");
             let directory = data.path().join(format!("{topic}-3"));
-            assert_eq!(found.partitions[&ID].directory, directory);
+            assert_eq!(found.candidates(ID, topic).0.unwrap().directory, directory);
             fs::remove_dir_all(directory).unwrap();
         }
         // Nobody's: neither read nor removed.
@@ -345,6 +396,47 @@ mod tests {
         fs::write(data.path().join("to-delete"), b"").unwrap();
         scan(data.path()).unwrap();
         assert_eq!(fs::read_dir(data.path()).unwrap().count(), 4);
+    }
+
+    #[test]
+    fn a_directory_is_a_partitions_only_under_its_topics_name() {
+        let data = tempfile::tempdir().unwrap();
+        for name in ["a.b-c-3", "a.b-c-backup-3", "a.b-3", "c-3", "a.b-c-03"] {
+            directory(data.path(), name);
+        }
+        let found = scan(data.path()).unwrap();
+        let (named, misnamed) = found.candidates(ID, "a.b-c");
+        assert_eq!(named.unwrap().directory, data.path().join("a.b-c-3"));
+        assert_eq!(misnamed.len(), 4);
+        let (named, misnamed) = found.candidates(ID, "b-c");
+        assert!(named.is_none(), "{named:?}");
+        assert_eq!(misnamed.len(), 5);
+        let other = TopicPartition {
+            partition: PartitionIndex(4),
+            ..ID
+        };
+        assert!(found.candidates(other, "a.b-c").1.is_empty());
+    }
+
+    #[test]
+    fn only_a_new_directory_gets_a_new_cluster_id() {
+        let data = tempfile::tempdir().unwrap();
+        let id = || cluster_id(data.path(), || Uuid([7; 16]));
+        let first = id().unwrap();
+        fs::create_dir(data.path().join("__cluster_metadata-0")).unwrap();
+        assert_eq!(id(), Ok(first.clone()));
+        let file = data.path().join("meta.properties");
+        fs::remove_file(&file).unwrap();
+        let error = id().unwrap_err();
+        assert!(error.contains("meta.properties is missing"), "{error}");
+        assert!(!file.exists());
+        for without in ["version=1\n", "version=1\ncluster.id=\n"] {
+            fs::write(&file, without).unwrap();
+            let error = id().unwrap_err();
+            assert!(error.contains("add the id"), "{error}");
+        }
+        fs::write(&file, format!("version=1\ncluster.id={first}\n")).unwrap();
+        assert_eq!(id(), Ok(first));
     }
 
     #[test]
@@ -358,7 +450,8 @@ mod tests {
         directory(data.path(), "topic-3.AAAAAAAAAAAAAAAAAAAAAQ-stray");
         let found = scan(data.path()).unwrap();
         assert_eq!(found.partitions.keys().collect::<Vec<_>>(), [&ID]);
-        assert_eq!(found.partitions[&ID].segments, [(Offset(0), 3)]);
+        assert_eq!(found.partitions[&ID].len(), 1);
+        assert_eq!(found.partitions[&ID][0].segments, [(Offset(0), 3)]);
         // A name that can't be read as a file, as it is with EIO.
         let broken = data.path().join("broken-0");
         fs::create_dir_all(broken.join(METADATA_FILE)).unwrap();

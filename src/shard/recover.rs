@@ -3,18 +3,19 @@
 //! Always: a partition that can't be trusted stays offline with its bytes untouched; the others serve.
 //! What is trusted, verified or cut is decided by `log::Recovery`.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::cell::{file_name, partition_config};
-use super::disk::EPOCHS_FILE;
-use super::find::FoundPartition;
+use super::disk::{EPOCHS_FILE, METADATA_FILE};
+use super::find::{FoundPartition, directory_name};
 use super::{PartitionCell, Shard, controller};
 use crate::base::limits::BLOCK_BYTES;
 use crate::base::{LeaderEpoch, Offset, PartitionIndex, TopicPartition, Uuid};
 use crate::io::file::{self, SegmentFile, StorageError};
 use crate::io::{clock, executor};
-use crate::log::{Need, Refusal, SegmentFile as FoundSegment};
+use crate::log::{Need, PartitionMetadata, Refusal, SegmentFile as FoundSegment};
 use crate::metadata::config::TopicConfig;
 use crate::metadata::topic_name::CLUSTER_METADATA;
 use crate::metadata::{Controller, Image, Machine, MetadataRecord};
@@ -65,19 +66,21 @@ impl Shard {
         epoch: LeaderEpoch,
         config: TopicConfig,
     ) -> Rc<PartitionCell> {
-        let directory = self.settings.data.join(format!("{topic}-{}", id.partition));
-        let found = self.found.partitions.get(&id);
+        let directory = directory_name(topic, id.partition);
+        let directory = self.settings.data.join(directory);
+        let (found, misnamed) = self.found.candidates(id, topic);
         let checkpoint = self.found.checkpoints.get(&id);
         let lived = partition_config(config, self.broker_config());
-        let opened = match (found, checkpoint) {
-            (None, Some(merged)) if merged.entry.proof.offset > Offset::ZERO => {
-                Err(NotOpened::Refused(format!(
-                    "the directory is gone, which held records up to offset {}",
-                    merged.entry.proof.offset
-                )))
+        let opened = match found {
+            Some(found) => self.recover(id, found, epoch, lived).await,
+            None if self.found.is_missed(id) => {
+                let known = self.found.known_records(id);
+                Err(match missed(&directory, id, known, &misnamed).await {
+                    Ok(reason) => NotOpened::Refused(reason),
+                    Err(error) => NotOpened::Disk(error),
+                })
             }
-            (None, _) => Ok(Partition::new(id, lived, clock::now())),
-            (Some(found), _) => self.recover(id, found, epoch, lived).await,
+            None => Ok(Partition::new(id, lived, clock::now())),
         };
         let mut recovered = self.recovered.get();
         recovered.partitions += 1;
@@ -101,7 +104,6 @@ impl Shard {
         partition.lead(epoch);
         recovered.log_bytes += partition.log().size_bytes();
         self.recovered.set(recovered);
-        let directory = found.map_or(directory, |found| found.directory.clone());
         let cell = PartitionCell::new(id, topic.into(), directory, partition, config);
         cell.directory_made.set(found.is_some());
         let cell = Rc::new(cell);
@@ -321,5 +323,102 @@ fn damaged(cell: &PartitionCell, what: &str) -> String {
     )
 }
 
+/// Why a partition that has records can't be used, if no directory of its name and its topic's id was found, and what to do.
+async fn missed(
+    directory: &Path,
+    id: TopicPartition,
+    known: Option<Offset>,
+    misnamed: &[&FoundPartition],
+) -> Result<String, StorageError> {
+    let mut reason = match known {
+        Some(offset) => format!("it has records up to offset {offset}, but "),
+        None => String::new(),
+    };
+    let name = directory.display();
+    let topic_id = id.topic_id;
+    let there = match file::read_dir(directory).await {
+        Ok(_) => true,
+        Err(error) if error.is_not_found() => false,
+        Err(error) => return Err(error),
+    };
+    let metadata = match there {
+        true => file::read_file(&directory.join(METADATA_FILE)).await?,
+        false => None,
+    };
+    reason += &match (there, metadata) {
+        (false, _) => format!("the directory is gone: {name}"),
+        (true, None) => format!(
+            "{name} is there and its {METADATA_FILE} is missing: put that file back (the lines `version: 0` and `topic_id: {topic_id}`) if the directory is this partition's"
+        ),
+        (true, Some(text)) => {
+            let other = PartitionMetadata::parse(&String::from_utf8_lossy(&text));
+            let other = other.map_or("none".to_owned(), |other| other.topic_id.to_string());
+            format!(
+                "{name} is there and its {METADATA_FILE} names another topic: topic_id is {other}, not {topic_id}; move that directory away and put this partition's there, or put its {METADATA_FILE} back if only that was replaced"
+            )
+        }
+    };
+    match (misnamed, there) {
+        ([], false) if topic_id == Uuid::METADATA_TOPIC => {
+            reason += "; put it back and start again";
+        }
+        ([], false) => reason += "; put it back and start again, or delete the topic",
+        ([], true) => {}
+        (found, _) => {
+            let found: Vec<_> = found
+                .iter()
+                .map(|found| found.directory.display().to_string())
+                .collect();
+            reason += &format!(
+                "; its topic id is in {}, which should be called {name} if it is this partition's: rename it while the broker is stopped",
+                found.join(" and in ")
+            );
+        }
+    }
+    Ok(reason)
+}
+
 /// A recovery reads at most this much at once.
 const READ_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::io::testing::on_shard;
+
+    #[test]
+    fn a_partition_without_its_directory_says_what_is_there_instead() {
+        on_shard(|| async {
+            let id = TopicPartition {
+                topic_id: Uuid([1; 16]),
+                partition: PartitionIndex(0),
+            };
+            let data = tempfile::tempdir().unwrap();
+            let directory = data.path().join("orders-0");
+            let copy = FoundPartition {
+                directory: data.path().join("backup-0"),
+                ..FoundPartition::default()
+            };
+            let known = Some(Offset(9));
+            let reason = missed(&directory, id, known, &[]).await.unwrap();
+            assert!(reason.contains("the directory is gone"), "{reason}");
+            assert!(reason.contains("up to offset 9"), "{reason}");
+            let reason = missed(&directory, id, known, &[&copy]).await.unwrap();
+            let both = format!("{}, which should be called", copy.directory.display());
+            assert!(reason.contains(&both), "{reason}");
+            assert!(reason.contains("orders-0 if it is"), "{reason}");
+            fs::create_dir(&directory).unwrap();
+            let reason = missed(&directory, id, known, &[]).await.unwrap();
+            assert!(reason.contains("partition.metadata is missing"), "{reason}");
+            assert!(!reason.contains("gone"), "{reason}");
+            let topic_id = Uuid([2; 16]);
+            let text = PartitionMetadata { topic_id }.to_text();
+            fs::write(directory.join(METADATA_FILE), text).unwrap();
+            let reason = missed(&directory, id, known, &[]).await.unwrap();
+            let other = format!("topic_id is {topic_id}, not {}", id.topic_id);
+            assert!(reason.contains(&other), "{reason}");
+        });
+    }
+}
