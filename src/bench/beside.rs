@@ -17,6 +17,22 @@ use super::setup::Setup;
 use super::target::Target;
 use super::text::{count, duration};
 
+/// Runs a series on a setup of its own; what its end leaves behind is told by the last step.
+fn cleaned_up(
+    target: &Target,
+    load: &Load,
+    run: impl FnOnce(&mut Setup) -> Result<SeriesResult, String>,
+) -> Result<SeriesResult, String> {
+    let mut setup = Setup::new(Mode::EndToEnd, target, load)?;
+    let mut series = run(&mut setup);
+    let last = series
+        .as_mut()
+        .ok()
+        .and_then(|series| series.steps.last_mut());
+    setup.clean_up(target, last.map(|step| &mut step.result));
+    series
+}
+
 /// Builds a backlog for `build`, then lets consumers at it while producing goes on.
 pub fn backlog(
     target: &Target,
@@ -24,14 +40,9 @@ pub fn backlog(
     build: Duration,
     extras: Extras,
 ) -> Result<SeriesResult, String> {
-    let mut setup = Setup::new(Mode::EndToEnd, target, load)?;
-    let mut series = run_backlog(target, &mut setup, build, extras);
-    let last = series
-        .as_mut()
-        .ok()
-        .and_then(|series| series.steps.last_mut());
-    setup.clean_up(target, last.map(|step| &mut step.result));
-    series
+    cleaned_up(target, load, |setup| {
+        run_backlog(target, setup, build, extras)
+    })
 }
 
 fn run_backlog(
@@ -89,14 +100,9 @@ pub fn coldread(
     old: u64,
     extras: Extras,
 ) -> Result<SeriesResult, String> {
-    let mut setup = Setup::new(Mode::EndToEnd, target, load)?;
-    let mut series = run_coldread(target, &mut setup, old, extras);
-    let last = series
-        .as_mut()
-        .ok()
-        .and_then(|series| series.steps.last_mut());
-    setup.clean_up(target, last.map(|step| &mut step.result));
-    series
+    cleaned_up(target, load, |setup| {
+        run_coldread(target, setup, old, extras)
+    })
 }
 
 fn run_coldread(

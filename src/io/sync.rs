@@ -10,6 +10,22 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+/// One more in a count for as long as it lives, such as one who waits.
+pub struct Counted<'a>(&'a Cell<usize>);
+
+impl Counted<'_> {
+    pub fn new(count: &Cell<usize>) -> Counted<'_> {
+        count.set(count.get() + 1);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
 /// "Something changed": wakes all who waited before it. Make the `wait` future, look at the condition, then await it.
 #[derive(Default)]
 pub struct Notify {

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::io::sync::Notify;
+use crate::io::sync::{Counted, Notify};
 
 /// See the module.
 pub struct Budget {
@@ -83,7 +83,7 @@ impl Charge {
     /// Raises it to `bytes`, once there is room.
     pub async fn raise(&mut self, bytes: usize) {
         let budget = self.budget.clone();
-        let _waits = Waits::new(&budget.waiting);
+        let _waits = Counted::new(&budget.waiting);
         loop {
             let freed = budget.freed.wait();
             if self.try_raise(bytes) {
@@ -111,22 +111,6 @@ impl Drop for Charge {
             budget.beyond.set(false);
         }
         budget.freed.notify();
-    }
-}
-
-/// One who is kept waiting.
-struct Waits<'a>(&'a Cell<usize>);
-
-impl Waits<'_> {
-    fn new(waiting: &Cell<usize>) -> Waits<'_> {
-        waiting.set(waiting.get() + 1);
-        Waits(waiting)
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }
 

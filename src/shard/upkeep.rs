@@ -39,10 +39,8 @@ impl Shard {
             let now = clock::now();
             self.wake_starved();
             self.keep_ballast().await;
-            if self.checkpoints.stale.get()
-                && let Err(error) = self.checkpoint_now().await
-            {
-                tracing::error!("checkpoint not written: {error}");
+            if self.checkpoints.stale.get() {
+                self.try_checkpoint().await;
             }
             if now.mono >= retention_due {
                 let every = self.broker_config().retention_check_interval_ms;
@@ -82,7 +80,14 @@ impl Shard {
             self.schedule(&cell);
             executor::yield_if_needed().await;
         }
-        if moved && let Err(error) = self.checkpoint_now().await {
+        if moved {
+            self.try_checkpoint().await;
+        }
+    }
+
+    /// A checkpoint that is not written is tried again by the next tick.
+    async fn try_checkpoint(self: &Rc<Self>) {
+        if let Err(error) = self.checkpoint_now().await {
             tracing::error!("checkpoint not written: {error}");
         }
     }
@@ -97,11 +102,7 @@ impl Shard {
         if cell.partition.borrow().checkpoint_needed() {
             cell.moved.notify();
             let shard = self.clone();
-            executor::spawn_detached(async move {
-                if let Err(error) = shard.checkpoint_now().await {
-                    tracing::error!("checkpoint not written: {error}");
-                }
-            });
+            executor::spawn_detached(async move { shard.try_checkpoint().await });
         }
     }
 

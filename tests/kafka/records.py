@@ -10,7 +10,7 @@ import time
 from collections import namedtuple
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from wire import unsigned  # noqa: E402, F401
+from wire import unsigned  # noqa: E402
 
 HEADER = 61
 Record = namedtuple("Record", "offset timestamp key value")
@@ -38,13 +38,7 @@ def crc32c(data, crc=0):
 def varint(number):
     """Zigzag, as records use it."""
     number = (number << 1) ^ (number >> 63)
-    number &= (1 << 64) - 1
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    return unsigned(number & (1 << 64) - 1)
 
 
 def record(delta, value, key=None, timestamp_delta=0, headers=b"\0"):

@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 
-use super::sync::Notify;
+use super::sync::{Counted, Notify};
 use buddy::Buddy;
 use mapping::Mapping;
 
@@ -98,7 +98,7 @@ impl Arena {
     /// Waits until memory was given back that may hold `len` bytes; try again then.
     pub async fn wait_for_room(&self, len: usize) {
         let count = len.div_ceil(GRANULE_BYTES) as u32;
-        let _waits = Waits::new(&self.0.waiting);
+        let _waits = Counted::new(&self.0.waiting);
         loop {
             let freed = self.0.room.wait();
             if self.0.buddy.borrow().largest() >= count {
@@ -185,22 +185,6 @@ impl Arena {
             (len / GRANULE_BYTES) as u32,
         );
         self.0.room.notify();
-    }
-}
-
-/// One who waits for room.
-struct Waits<'a>(&'a Cell<usize>);
-
-impl Waits<'_> {
-    fn new(waiting: &Cell<usize>) -> Waits<'_> {
-        waiting.set(waiting.get() + 1);
-        Waits(waiting)
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }
 
