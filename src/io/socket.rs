@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, TcpKeepalive, Type};
 use super::arena::SliceRef;
 use super::image::Receiving;
 use super::ring::Ring;
-use super::sys;
+use super::{clock, executor, sys};
 
 /// From this size on bytes in the arena go by `sendfile`, below by a copying `send`: what the page references cost
 /// against the copy. To be measured again on a real network card; on loopback the two cost about the same.
@@ -236,6 +236,17 @@ impl Socket {
         self.wait(libc::POLLIN | libc::POLLRDHUP).await
     }
 
+    /// As `readable`, but for `bytes` bytes (at most `WAKE_BYTES_MAX`), for as long as `patience`: who reads much is not woken
+    /// for every few packets. False if the time was up first.
+    pub async fn readable_bytes(&self, bytes: usize, patience: Duration) -> io::Result<bool> {
+        let _mark = LowMark::set(&self.fd, bytes.min(WAKE_BYTES_MAX))?;
+        let deadline = clock::mono().plus_ms(patience.as_millis() as i64);
+        match executor::until(deadline, self.readable()).await {
+            Some(result) => result.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
     /// Waits until some bytes can be sent, or an error to see.
     pub async fn writable(&self) -> io::Result<()> {
         self.wait(libc::POLLOUT).await
@@ -259,6 +270,42 @@ impl Socket {
             .map(drop)
     }
 }
+
+/// While it lives the socket is readable only with so many bytes (or an end to see).
+struct LowMark<'a>(&'a OwnedFd);
+
+impl LowMark<'_> {
+    fn set(fd: &OwnedFd, bytes: usize) -> io::Result<LowMark<'_>> {
+        set_receive_low_mark(fd, bytes)?;
+        Ok(LowMark(fd))
+    }
+}
+
+impl Drop for LowMark<'_> {
+    fn drop(&mut self) {
+        // It was set before, so it can be set.
+        let _ = set_receive_low_mark(self.0, 1);
+    }
+}
+
+/// Sets SO_RCVLOWAT: with how many bytes a socket becomes readable.
+fn set_receive_low_mark(fd: &OwnedFd, bytes: usize) -> io::Result<()> {
+    let value = bytes as libc::c_int;
+    // SAFETY: the kernel reads one int of ours. Run by `socket::tests`.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    sys::check(result).map(drop)
+}
+
+/// More is not waited for at once: the kernel has to keep it.
+const WAKE_BYTES_MAX: usize = 1 << 20;
 
 /// The first buffer of a connection, and the most it grows by at once.
 const RECV_BYTES_MIN: usize = 16 << 10;

@@ -100,12 +100,12 @@ fn batches_gather_while_a_write_that_ends_inside_a_block_is_in_flight() {
     settled(&mut log);
     append(&mut log, 100);
     let first = writes(&mut log, false);
-    append(&mut log, 1 << 20);
+    append(&mut log, 512 << 10);
     append(&mut log, 100);
     assert!(writes(&mut log, false).is_empty());
     assert_eq!(done(&mut log, &first[0]).durable, Some(Offset(2)));
     let second = writes(&mut log, false);
-    assert_eq!(write(&second[0]), (0, 1_052_672, 300 + (1 << 20)));
+    assert_eq!(write(&second[0]), (0, 528_384, 300 + (512 << 10)));
     assert_eq!(done(&mut log, &second[0]).durable, Some(Offset(4)));
 }
 

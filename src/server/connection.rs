@@ -6,6 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures_lite::future;
@@ -265,6 +266,15 @@ impl Connection {
         }
     }
 
+    /// Waits until the peer has sent `bytes`; false if it takes its time.
+    pub async fn readable_bytes(&self, bytes: usize) -> Result<bool, End> {
+        let readable = self.socket.readable_bytes(bytes, PATIENCE);
+        match unless(readable, self.shard.stopped()).await {
+            Some(result) => Ok(result?),
+            None => Err(End::Closed),
+        }
+    }
+
     /// Bytes came (0: the peer has closed).
     pub fn received(&self, count: usize) -> Result<(), End> {
         if count == 0 {
@@ -331,6 +341,8 @@ impl Connection {
     }
 }
 
+/// A sender that needs longer for what is missing of its batch is not fast.
+const PATIENCE: Duration = Duration::from_millis(2);
 /// A frame takes so much memory without a charge: ordinary requests never wait.
 const FREE_BYTES: usize = 128 << 10;
 /// JoinGroup and SyncGroup are held until other members have sent theirs, so they must not hold memory that these need; `group` keeps

@@ -10,6 +10,7 @@ use super::connection::{Connection, End};
 use super::handlers::produce::{self, Item, ProduceInput};
 use super::outcome::Outcome;
 use crate::base::{PartitionIndex, TopicPartition, Uuid};
+use crate::io::executor;
 use crate::record::{BatchHeader, HEADER_BYTES};
 use crate::shard::{BatchBytes, InPlace};
 use crate::wire::produce_head::{Event, ProduceStream, RecordsHead};
@@ -19,6 +20,8 @@ use crate::wire::{Reader, RequestHeader, read_request_header};
 pub const STREAMED_BYTES_MIN: usize = 32 << 10;
 /// Record batches from this size on go in place.
 const IN_PLACE_BYTES_MIN: usize = 16 << 10;
+/// From this size on the rest of a batch is waited for as a whole, if its sender is fast.
+const WAKE_BYTES_MIN: usize = 64 << 10;
 /// How much is read at once between record batches: the less, the less of the next batch must be copied to its place.
 const HEAD_BYTES: usize = 512;
 
@@ -124,9 +127,15 @@ async fn receive_records(
             let used = place.fill(&connection.buffer);
             connection.buffer.advance(used);
             let kept = connection.aside_bytes;
+            let mut fast = true;
             while !place.is_full() {
+                // A fast sender's socket is never empty: what came before goes to the disk meanwhile.
+                executor::yield_now().await;
                 match place.receive(&connection.socket)? {
                     Some(count) => connection.received(count)?,
+                    None if fast && place.missing() >= WAKE_BYTES_MIN => {
+                        fast = connection.readable_bytes(place.missing()).await?;
+                    }
                     None => connection.readable().await?,
                 }
                 if place.is_aside() {

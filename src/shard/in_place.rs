@@ -95,6 +95,11 @@ impl InPlace {
         count
     }
 
+    /// Bytes that have not come yet.
+    pub fn missing(&self) -> usize {
+        self.receiving.remaining()
+    }
+
     /// Receives what the socket has; `None`: nothing now, 0: the peer has closed.
     pub fn receive(&mut self, socket: &Socket) -> io::Result<Option<usize>> {
         let before = self.receiving.len() - self.receiving.remaining();

@@ -35,6 +35,33 @@ fn bytes_go_both_ways_and_the_end_is_seen() {
 }
 
 #[test]
+fn many_bytes_are_waited_for_as_a_whole_for_a_while() {
+    on_shard(|| async {
+        let (client, server) = connection().await;
+        client.send(&[1; 1000], false).await.expect("sends");
+        let short = Duration::from_millis(2);
+        assert!(!server.readable_bytes(20_000, short).await.expect("waits"));
+        // The mark is gone with the wait: what is there can be waited for and read.
+        server.readable().await.expect("waits");
+        assert_eq!(server.try_recv(&mut [0; 2000]).expect("reads"), Some(1000));
+        let sender = spawn(async move {
+            client.send(&[1; 12_000], false).await.expect("sends");
+            executor::sleep(Duration::from_millis(5)).await;
+            client.send(&[1; 8_000], false).await.expect("sends");
+            client
+        });
+        let long = Duration::from_secs(20);
+        assert!(server.readable_bytes(20_000, long).await.expect("waits"));
+        let mut all = vec![0; 40_000];
+        assert_eq!(server.try_recv(&mut all).expect("reads"), Some(20_000));
+        drop(sender.await);
+        // An end is seen at once, however much is waited for.
+        assert!(server.readable_bytes(20_000, long).await.expect("waits"));
+        assert_eq!(server.try_recv(&mut all).expect("reads"), Some(0));
+    });
+}
+
+#[test]
 fn full_socket_waits_and_loses_nothing() {
     on_shard(|| async {
         let (client, server) = connection().await;

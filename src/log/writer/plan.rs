@@ -330,8 +330,8 @@ fn allocation_limit(segment_bytes: u64, size: u64) -> u64 {
     block_up(segment_bytes.max(size) + HEADER_BYTES as u64)
 }
 
-/// Most bytes of one write: big writes are cheap, but acks wait for the whole of one.
-const WRITE_BYTES_MAX: u64 = 4 << 20;
+/// Most bytes of one write: larger ones are no cheaper, and acks wait for the whole of one.
+const WRITE_BYTES_MAX: u64 = 1 << 20;
 /// Fewer whole blocks than this wait for a write in flight to end: group commit.
 const WRITE_AHEAD_BYTES_MIN: u64 = 128 << 10;
 /// Allocation grows by what there is, between these.
