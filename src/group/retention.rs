@@ -85,8 +85,8 @@ impl Coordinator {
             .reply_after(append, token, Reply::OffsetDelete(reply));
     }
 
-    /// Forgets the offsets of topics that were deleted.
-    pub fn on_topics_deleted(&mut self, now: Now, topics: &[(&str, TopicId)]) {
+    /// Forgets the offsets of topics that `is_gone` knows by their name and id; the id is zero where it was not kept.
+    pub fn forget_topics(&mut self, now: Now, is_gone: impl Fn(&str, TopicId) -> bool) {
         self.fx.now = now;
         if !self.is_active() {
             return;
@@ -95,11 +95,7 @@ impl Coordinator {
         let ids: Vec<_> = self.offsets.groups().cloned().collect();
         for id in ids {
             for (topic, partition, value) in self.offsets.all_latest(&id) {
-                // A topic made anew under the name has its own id; offsets from before ids were kept go by name.
-                let is_deleted = |(name, topic_id): &(&str, TopicId)| {
-                    **topic == **name && (value.topic_id.is_zero() || value.topic_id == *topic_id)
-                };
-                if topics.iter().any(is_deleted) {
+                if is_gone(topic, value.topic_id) {
                     tombstones.offset(&id, topic, partition);
                 }
             }

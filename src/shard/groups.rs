@@ -9,10 +9,11 @@ use std::rc::Rc;
 
 use super::compact::Compaction;
 use super::{AppendRequest, BatchBytes, PartitionCell, Shard};
-use crate::base::{ErrorCode, LeaderEpoch, Offset, PartitionIndex, ShardId, Uuid};
+use crate::base::{ErrorCode, LeaderEpoch, Offset, PartitionIndex, ShardId, TopicPartition, Uuid};
 use crate::group::{Append, AppendId, Config, Coordinator, Reply, Token, partition_for};
 use crate::io::sync::{Notify, Receiver, Sender, oneshot};
 use crate::io::{clock, executor, random};
+use crate::metadata::Image;
 use crate::metadata::topic_name::CONSUMER_OFFSETS;
 use crate::record::BatchBuilder;
 
@@ -65,12 +66,19 @@ impl Drop for Pending {
 }
 
 impl Shard {
-    /// The shard that coordinates a group; `None` until `__consumer_offsets` is there.
+    /// The shard that coordinates a group; `None` until `__consumer_offsets` is there, and where its partition can't be read.
     pub fn coordinator_shard(&self, group_id: &str) -> Option<ShardId> {
         let image = self.image();
         let topic = image.topic(CONSUMER_OFFSETS)?;
-        let index = partition_for(group_id, topic.partitions.len() as i32);
-        Some(topic.partition(PartitionIndex(index))?.shard)
+        let index = PartitionIndex(partition_for(group_id, topic.partitions.len() as i32));
+        let id = TopicPartition {
+            topic_id: topic.id,
+            partition: index,
+        };
+        if self.settings.refused.contains(id) {
+            return None;
+        }
+        Some(topic.partition(index)?.shard)
     }
 
     /// The coordinator of a group, if it is on this shard.
@@ -141,7 +149,7 @@ impl Shard {
     }
 
     /// Starts the coordinator of a partition of `__consumer_offsets`: loads its records, then serves.
-    pub(super) async fn start_coordinator(self: &Rc<Self>, cell: Rc<PartitionCell>) {
+    pub(super) async fn start_coordinator(self: &Rc<Self>, cell: Rc<PartitionCell>, image: &Image) {
         let mut coordinator = Coordinator::new(self.group_config());
         let loaded = self
             .replay_records(&cell, Offset::ZERO, |record| {
@@ -157,7 +165,10 @@ impl Shard {
             tracing::error!(partition = %cell.name(), "group coordinator not started: {error}");
             return;
         }
-        coordinator.finish_loading(clock::now());
+        let now = clock::now();
+        coordinator.finish_loading(now);
+        // A topic may have been deleted just before a crash; one made anew under its name must not find its offsets.
+        coordinator.forget_topics(now, |name, id| is_gone(image, name, id));
         let index = cell.id.partition;
         let appended = Rc::new(Notify::new());
         let host = Rc::new(Host {
@@ -192,11 +203,12 @@ impl Shard {
         self.each_coordinator(|coordinator| coordinator.set_config(config.clone()));
     }
 
-    /// Offsets of topics that are gone are forgotten.
-    pub(super) fn forget_offsets(&self, topics: &[(String, Uuid)]) {
-        let topics: Vec<(&str, Uuid)> = topics.iter().map(|(n, id)| (n.as_str(), *id)).collect();
+    /// Offsets of topics that the image has no more are forgotten.
+    pub(super) fn forget_topics(&self, image: &Image) {
         let now = clock::now();
-        self.each_coordinator(|coordinator| coordinator.on_topics_deleted(now, &topics));
+        self.each_coordinator(|coordinator| {
+            coordinator.forget_topics(now, |name, id| is_gone(image, name, id));
+        });
     }
 
     fn group_config(&self) -> Config {
@@ -211,6 +223,14 @@ impl Shard {
             offsets_retention_check_interval_ms: broker.offsets_retention_check_interval_ms,
             ..Config::default()
         }
+    }
+}
+
+/// Whether there is no such topic; one that is made anew under the name of another has its own id.
+fn is_gone(image: &Image, name: &str, id: Uuid) -> bool {
+    match image.topic(name) {
+        Some(topic) => !id.is_zero() && topic.id != id,
+        None => true,
     }
 }
 
@@ -307,4 +327,32 @@ impl Host {
 /// Random bytes for a member id.
 pub fn member_uuid() -> Uuid {
     Uuid::from_random(random::bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metadata::MetadataRecord;
+    use crate::wire::Str;
+    use crate::wire::messages::metadata_records::TopicRecord;
+
+    #[test]
+    fn a_topic_made_again_under_the_name_is_another() {
+        let mut image = Image::empty(Str::from("cluster"));
+        let id = Uuid([1; 16]);
+        let record = TopicRecord {
+            name: Str::from("orders"),
+            topic_id: id,
+        };
+        image
+            .apply(&MetadataRecord::from(record), Offset(0))
+            .unwrap();
+        assert!(!is_gone(&image, "orders", id));
+        assert!(
+            !is_gone(&image, "orders", Uuid::ZERO),
+            "from before ids were kept"
+        );
+        assert!(is_gone(&image, "orders", Uuid([2; 16])));
+        assert!(is_gone(&image, "payments", Uuid::ZERO));
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::aside::{DELETED_SUFFIX, set_aside, stranger};
 use super::cell::partition_config;
 use super::{PartitionCell, Shard};
-use crate::base::{ErrorCode, LeaderEpoch, PartitionIndex, TopicPartition, Uuid};
+use crate::base::{ErrorCode, LeaderEpoch, PartitionIndex, TopicPartition};
 use crate::io::sync::Semaphore;
 use crate::io::{executor, file};
 use crate::metadata::config::BrokerConfig;
@@ -24,13 +24,11 @@ impl Shard {
         self.open_new(&image).await;
         *self.image.borrow_mut() = image.clone();
         self.refresh_configs(&image);
-        let gone: Vec<(String, Uuid)> = old
+        if old
             .topics()
-            .filter(|topic| image.topic_by_id(topic.id).is_none())
-            .map(|topic| (topic.name.to_string(), topic.id))
-            .collect();
-        if !gone.is_empty() {
-            self.forget_offsets(&gone);
+            .any(|topic| image.topic_by_id(topic.id).is_none())
+        {
+            self.forget_topics(&image);
         }
         self.counters
             .partitions
@@ -38,7 +36,7 @@ impl Shard {
     }
 
     /// Opens the partitions that the image gives this shard and that are not open.
-    async fn open_new(self: &Rc<Self>, image: &Image) {
+    async fn open_new(self: &Rc<Self>, image: &Arc<Image>) {
         // Each has a file or two open meanwhile.
         let at_once = OPENED_AT_ONCE
             .min(self.settings.files_max as u64 / 2)
@@ -52,15 +50,15 @@ impl Shard {
                     continue;
                 }
                 let (shard, name, epoch) = (self.clone(), topic.name.clone(), state.leader_epoch);
-                let at_once = at_once.clone();
-                let config = self.topic_config_in(image, &topic.name);
+                let (at_once, image) = (at_once.clone(), image.clone());
+                let config = self.topic_config_in(&image, &topic.name);
                 opening.push(executor::spawn(async move {
                     let _one = at_once.acquire(1).await;
                     let cell = shard.open_partition(id, &name, epoch, config).await;
                     if name.as_str() == CONSUMER_OFFSETS
                         && cell.partition.borrow().offline().is_none()
                     {
-                        shard.start_coordinator(cell).await;
+                        shard.start_coordinator(cell, &image).await;
                     }
                 }));
             }

@@ -331,12 +331,12 @@ fn offsets_of_a_deleted_topic_go_and_those_of_its_successor_stay() {
     bench.commit_one(other);
     bench
         .coordinator
-        .on_topics_deleted(bench.now, &[("u", Uuid([9; 16]))]);
+        .forget_topics(bench.now, |name, id| name == "u" && id == Uuid([9; 16]));
     bench.run();
     assert_eq!(bench.coordinator.offsets.all_committed("g").count(), 2);
     bench
         .coordinator
-        .on_topics_deleted(bench.now, &[("t", Uuid([7; 16])), ("x", Uuid([7; 16]))]);
+        .forget_topics(bench.now, |name, id| name != "u" && id == Uuid([7; 16]));
     bench.run();
     assert_eq!(bench.coordinator.offsets.all_committed("g").count(), 1);
     assert_eq!(bench.offset(), -1);
