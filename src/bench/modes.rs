@@ -202,7 +202,7 @@ fn title(mode: Mode, load: &Load, prepared: &Prepared, record_bytes: f64) -> Str
         load.batch_records,
         prepared.topic.partitions(),
         load.producers,
-        load.consumers,
+        load.consumers * load.copies,
         load.acks,
         load.codec,
     )

@@ -60,6 +60,16 @@ impl Default for Second {
     }
 }
 
+impl Second {
+    pub fn merge(&mut self, other: &Second) {
+        self.records += other.records;
+        self.bytes += other.bytes;
+        self.lag_ns += other.lag_ns;
+        self.batches += other.batches;
+        add(&mut self.latency, &other.latency);
+    }
+}
+
 /// A batch that came to its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
@@ -138,11 +148,7 @@ impl Recorder {
                 .resize_with(other.seconds.len(), Second::default);
         }
         for (ours, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
-            ours.records += theirs.records;
-            ours.bytes += theirs.bytes;
-            ours.lag_ns += theirs.lag_ns;
-            ours.batches += theirs.batches;
-            add(&mut ours.latency, &theirs.latency);
+            ours.merge(theirs);
         }
         for (&code, count) in &other.errors {
             *self.errors.entry(code).or_default() += count;

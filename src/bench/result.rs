@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::environment::Environment;
 use super::load::{Load, Rate};
 use super::phase::Outcome;
-use super::recorder::Recorder;
+use super::recorder::{Recorder, Second};
 use super::verify::Checks;
 use crate::client::error::code_name;
 
@@ -77,6 +77,9 @@ pub struct Flow {
     /// From the real send: what a closed loop would call latency.
     pub latency_from_send: Option<Latency>,
     pub timeline: Vec<Moment>,
+    /// The same by minutes, the last one as long as it was.
+    #[serde(default)]
+    pub minutes: Vec<Minute>,
 }
 
 /// Percentiles in nanoseconds, and the histogram they are of.
@@ -107,6 +110,16 @@ pub struct Moment {
     pub max: u64,
     /// Mean lateness of the sends.
     pub lag: u64,
+}
+
+/// One minute, from the histograms of its seconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Minute {
+    pub records: u64,
+    pub p50: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
 }
 
 /// What was checked, and what that took.
@@ -152,12 +165,17 @@ impl Flow {
             latency: Latency::of(&recorder.intended),
             latency_from_send: from_send.then(|| Latency::of(&recorder.sent)),
             timeline: recorder.seconds.iter().map(Moment::of).collect(),
+            minutes: recorder
+                .seconds
+                .chunks(SECONDS_OF_MINUTE)
+                .map(Minute::of)
+                .collect(),
         }
     }
 }
 
 impl Moment {
-    fn of(second: &super::recorder::Second) -> Moment {
+    fn of(second: &Second) -> Moment {
         Moment {
             records: second.records,
             bytes: second.bytes,
@@ -165,6 +183,20 @@ impl Moment {
             p99: second.latency.value_at_quantile(0.99),
             max: second.latency.max(),
             lag: second.lag_ns.checked_div(second.batches).unwrap_or(0),
+        }
+    }
+}
+
+impl Minute {
+    fn of(seconds: &[Second]) -> Minute {
+        let mut all = Second::default();
+        seconds.iter().for_each(|second| all.merge(second));
+        Minute {
+            records: all.records,
+            p50: all.latency.value_at_quantile(0.5),
+            p99: all.latency.value_at_quantile(0.99),
+            p999: all.latency.value_at_quantile(0.999),
+            max: all.latency.max(),
         }
     }
 }
@@ -198,6 +230,7 @@ impl Latency {
 /// was not reached.
 const UNSENT_FREE: f64 = 0.005;
 const BEHIND_FREE: f64 = 0.1;
+const SECONDS_OF_MINUTE: usize = 60;
 /// Points per halving of the distance to 100 %.
 const CURVE_TICKS: u32 = 4;
 
@@ -314,6 +347,7 @@ impl RunResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::recorder::Done;
 
     #[test]
     fn base64_is_the_usual_one() {
@@ -326,6 +360,36 @@ mod tests {
         ] {
             assert_eq!(base64(plain.as_bytes()), text);
         }
+    }
+
+    #[test]
+    fn a_minute_has_the_percentiles_of_its_seconds_together() {
+        let mut recorder = Recorder::new(0);
+        for second in 0..61u64 {
+            for n in 0..10 {
+                let now = (second + 1) * 1_000_000_000 + n;
+                // One of 600 is slow: its second alone would have it as its p99.
+                let latency = if (second, n) == (30, 0) {
+                    9_000_000
+                } else {
+                    1_000
+                };
+                recorder.done(Done {
+                    intended: now - latency,
+                    sent: now - latency,
+                    now,
+                    records: 1,
+                    bytes: 1,
+                    wire_bytes: 1,
+                });
+            }
+        }
+        let flow = Flow::of(&recorder, "test", false);
+        let records: Vec<u64> = flow.minutes.iter().map(|minute| minute.records).collect();
+        assert_eq!(records, [590, 20]);
+        let slow = &flow.minutes[0];
+        assert!(slow.p99 < 1_100 && slow.p999 > 8_900_000, "{slow:?}");
+        assert!(flow.minutes[1].max < 1_100, "{:?}", flow.minutes[1]);
     }
 
     #[test]

@@ -154,6 +154,9 @@ struct LoadFlags {
     /// Consumers; partitions are shared among them [default: 1]
     #[arg(long, value_name = "N")]
     consumers: Option<String>,
+    /// How often everything is read at the same time, each time by --consumers; fanout goes through several [default: 1]
+    #[arg(long, value_name = "N")]
+    copies: Option<String>,
     /// Records per second in all (20000, 50k, 1.5M), `max`: the highest rate that keeps up, searched first; `flood`: closed loop [default: max; flood for modes of many steps]
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
@@ -509,7 +512,7 @@ fn load_of(flags: &LoadFlags, usual: &Load) -> Result<Load, UsageError> {
         configs: configs.collect::<Result<_, _>>()?,
         producers: number("--producers", &flags.producers, usual.producers)?,
         consumers: number("--consumers", &flags.consumers, usual.consumers)?,
-        copies: 1,
+        copies: number("--copies", &flags.copies, usual.copies)?,
         rate: word("--rate", &flags.rate, usual.rate)?,
         warmup_seconds: seconds("--warmup", &flags.warmup, usual.warmup_seconds)?,
         duration_seconds: records.is_none().then_some(duration),
