@@ -99,8 +99,8 @@ fn nodes(options: &ServeOptions, shards: usize) -> Result<u16, UsageError> {
     Ok(nodes)
 }
 
-/// Bytes of memory for all shards: as told, else a part of the machine's.
-fn memory(options: &ServeOptions, shards: usize, machine: u64) -> Result<u64, UsageError> {
+/// Bytes of memory for all shards: as told, else a part of the machine's. `machine`: bytes this process may have, if known.
+fn memory(options: &ServeOptions, shards: usize, machine: Option<u64>) -> Result<u64, UsageError> {
     let shards = shards as u64;
     let least = MEMORY_PER_CORE_MIN * shards;
     match options.memory_bytes {
@@ -109,8 +109,16 @@ fn memory(options: &ServeOptions, shards: usize, machine: u64) -> Result<u64, Us
             MEMORY_PER_CORE_MIN >> 20,
             least >> 20
         ))),
+        // It would be had page by page, until the kernel ends the process.
+        Some(bytes) if machine.is_some_and(|machine| bytes > machine) => Err(UsageError(format!(
+            "`memory` = {bytes} bytes: this process may have {} MiB (the memory of the machine, or of its control group); give less with --memory",
+            machine.unwrap_or_default() >> 20
+        ))),
         Some(bytes) => Ok(bytes),
-        None => Ok((machine / 4).clamp(least, MEMORY_PER_CORE * shards)),
+        None => {
+            let part = machine.unwrap_or(MEMORY_UNKNOWN) / 4;
+            Ok(part.clamp(least, MEMORY_PER_CORE * shards))
+        }
     }
 }
 
@@ -149,16 +157,16 @@ fn resolve(key: &str, address: &HostPort) -> Result<SocketAddr, UsageError> {
     }
 }
 
-/// Bytes of memory this process may have: the machine's, or its control group's if that is less.
-fn memory_of_machine() -> u64 {
+/// Bytes of memory this process may have: the machine's, or its control group's if that is less; `None` if the system does not say.
+fn memory_of_machine() -> Option<u64> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let total = read("/proc/meminfo")
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))
         .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
     let group = read("/sys/fs/cgroup/memory.max").trim().parse::<u64>();
-    let machine = total.map_or(MEMORY_UNKNOWN, |kib| kib << 10);
-    machine.min(group.unwrap_or(u64::MAX))
+    let machine = total.map(|kib| kib << 10);
+    machine.into_iter().chain(group).min()
 }
 
 /// More would keep more of the past in memory, but memory that is used again soon costs less than memory that the kernel must
@@ -212,20 +220,26 @@ mod tests {
     }
 
     #[test]
-    fn too_little_memory_is_refused_with_what_is_needed() {
+    fn memory_that_is_too_little_or_not_there_is_refused() {
         let with = |memory: Option<&str>| {
             let flags = ServeFlags {
                 memory: memory.map(str::to_string),
                 ..ServeFlags::default()
             };
             let options = serve::options(&flags).expect("valid flags");
-            super::memory(&options, 2, 1 << 30)
+            super::memory(&options, 2, Some(1 << 30))
         };
         assert_eq!(with(Some("32MiB")), Ok(32 << 20));
         let UsageError(text) = with(Some("31MiB")).unwrap_err();
         assert_eq!(
             text,
             "`memory` = 32505856 bytes: 2 shards (one per core) need 16 MiB each, 32 MiB in all; give that with --memory, or name fewer cores with --cores"
+        );
+        assert_eq!(with(Some("1GiB")), Ok(1 << 30));
+        let UsageError(text) = with(Some("1025MiB")).unwrap_err();
+        assert_eq!(
+            text,
+            "`memory` = 1074790400 bytes: this process may have 1024 MiB (the memory of the machine, or of its control group); give less with --memory"
         );
         assert_eq!(with(None), Ok(256 << 20));
     }

@@ -53,6 +53,7 @@ def refusals(report):
     check("a flag without its value", ["--memory"], "--memory", one_line=False)
     check("a value that is none", ["--memory", "lots"], "--memory", "lots")
     check("less memory than a core needs", ["--memory", "16 MiB each", "--cores"], "--memory", "15MiB")
+    check("more memory than there is", ["--memory", "this process may have", "MiB"], "--memory", "64TiB")
     check("a core that is not there", ["core 4000", "name some of"], "--cores", "4000")
     check("more nodes than cores", ["nodes", "cores"], "--nodes", "4000")
     check("a key that is not there", ["num.partition", "num.partitions"], "--set", "num.partition=3")
