@@ -38,16 +38,16 @@ pub(super) struct ServeFlags {
     #[arg(long, value_name = "HOST")]
     pub advertise: Option<String>,
     /// Cores to run shards on, such as 0-3,5; in the file: cores [default: all this process may use]
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub cores: Option<String>,
     /// Memory for the arenas of all shards, such as 4GiB; in the file: memory [default: 1GiB for each core, at most a quarter of the machine]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub memory: Option<String>,
     /// Kafka nodes this machine is, 1 puts it on one port; in the file: nodes [default: one per shard]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub nodes: Option<String>,
     /// Id of the first node, the next has the next id; in the file: node.id [default: 0]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub node_id: Option<String>,
     /// Ordinary writes and fdatasync, for file systems without O_DIRECT; in the file: buffered=true
     #[arg(long)]

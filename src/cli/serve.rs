@@ -231,6 +231,10 @@ impl Settings {
         };
         let advertise = self.advertised(&listen, host_name)?;
         self.normalize_addresses(&listen, &advertise);
+        // Before the definitions see them: these know the range of each number.
+        let nodes = self.parsed("nodes", parse_nodes)?;
+        let node_id = self.parsed("node.id", parse_node_id)?;
+        let node_id = self.parsed("broker.id", parse_node_id)?.or(node_id);
         let statics = self.statics()?;
         let mut options = ServeOptions {
             data: statics
@@ -242,8 +246,8 @@ impl Settings {
             advertise,
             cores: self.parsed("cores", parse_cores)?,
             memory_bytes: self.parsed("memory", parse_size)?,
-            nodes: self.parsed("nodes", parse_nodes)?,
-            node_id: self.parsed("node.id", parse_node_id)?.unwrap_or(0),
+            nodes,
+            node_id: node_id.unwrap_or(0),
             rack: statics
                 .get("broker.rack")
                 .filter(|rack| !rack.is_empty())
@@ -256,9 +260,6 @@ impl Settings {
             statics,
             warnings: Vec::new(),
         };
-        if let Some(id) = self.parsed("broker.id", parse_node_id)? {
-            options.node_id = id;
-        }
         options.warnings = self.warnings;
         Ok(options)
     }

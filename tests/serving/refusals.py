@@ -63,6 +63,7 @@ def refusals(report):
     config.write_text("num.partitions=3\nlog.retention.hous=5\n")
     check("a wrong key in the file", ["log.retention.hous", str(config), "line 2"], "--config", str(config))
     check("a file that is not there", [str(base / "none"), "--config"], "--config", str(base / "none"))
+    check("a node id below 0", ["--node-id -1", "from 0 to 2147483647"], "--node-id", "-1")
     check("a metrics address that is none", ["--metrics"], "--metrics", "nowhere")
     shutil.rmtree(base)
     shutil.rmtree(shared)

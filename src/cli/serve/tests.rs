@@ -128,13 +128,31 @@ fn wrong_input_names_itself_its_value_and_the_fix() {
             "",
             "`--memory lots`: `lots` is no size; write a number and a unit, such as 4GiB or 512MiB",
         ),
-        ("--nodes 0", "", "`--nodes 0`: Value must be at least 1"),
         (
-            "--node-id -- -1",
+            "--nodes 0",
             "",
-            "error: unexpected argument '-1' found",
+            "`--nodes 0`: `0` is no number of nodes; write 1 up to the number of cores",
         ),
-        ("--node-id x", "", "`--node-id x`: Not a number of type INT"),
+        (
+            "--node-id -1",
+            "",
+            "`--node-id -1`: `-1` is no node id; write a number from 0 to 2147483647",
+        ),
+        (
+            "--node-id x",
+            "",
+            "`--node-id x`: `x` is no node id; write a number from 0 to 2147483647",
+        ),
+        (
+            "--config f",
+            "broker.id=-1",
+            "`broker.id` = -1 in f line 1: `-1` is no node id; write a number from 0",
+        ),
+        (
+            "--memory -1",
+            "",
+            "`--memory -1`: `-1` is no size; write a number and a unit",
+        ),
         (
             "--data /a --set log.dirs=/b",
             "",
