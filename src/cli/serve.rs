@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use super::UsageError;
 use super::args::ServeFlags;
 use super::properties;
-use super::values::{HostPort, parse_cores, parse_listener, parse_size};
+use super::values::{HostPort, parse_advertised, parse_cores, parse_listener, parse_size};
 use crate::metadata::config::{BrokerConfig, StaticConfig, StaticError, Taken, split_list};
 
 /// How to serve.
@@ -227,10 +227,25 @@ impl Settings {
     fn options(mut self, host_name: &str) -> Result<ServeOptions, UsageError> {
         let listen = match self.listener("listeners")? {
             Some(address) => address,
+            None if self.values.contains_key("listeners") => {
+                let problem =
+                    "no listener for clients is named; write HOST:PORT, such as 127.0.0.1:9092";
+                return Err(self.wrong("listeners", problem));
+            }
             None => HostPort::parse(LISTEN_DEFAULT).expect("a valid default"),
         };
         let advertise = self.advertised(&listen, host_name)?;
         self.normalize_addresses(&listen, &advertise);
+        for key in ["log.dirs", "log.dir"] {
+            if self
+                .values
+                .get(key)
+                .is_some_and(|s| s.value.trim().is_empty())
+            {
+                let problem = "no directory is named; write one, such as ./ringlog-data";
+                return Err(self.wrong(key, problem));
+            }
+        }
         // Before the definitions see them: these know the range of each number.
         let nodes = self.parsed("nodes", parse_nodes)?;
         let node_id = self.parsed("node.id", parse_node_id)?;
@@ -329,34 +344,22 @@ impl Settings {
         Ok(found)
     }
 
-    /// What clients are told: `--advertise HOST` or `advertised.listeners`, else the listen address.
+    /// What clients are told: `--advertise` or `advertised.listeners`, else the listen address.
     fn advertised(&self, listen: &HostPort, host_name: &str) -> Result<HostPort, UsageError> {
         let key = "advertised.listeners";
         let address = match self.values.get(key) {
             Some(setting) if setting.value.contains("://") => self.listener(key)?,
-            Some(setting) if !setting.value.trim().is_empty() => {
-                // A host alone goes with the listen port; an IPv6 address without brackets is a host alone.
-                let text = setting.value.trim();
-                let is_host = !text.contains(':') || text.matches(':').count() > 1;
-                let bare = text.trim_matches(['[', ']']);
-                match text.contains("]:") || !is_host {
-                    true => self.parsed(key, HostPort::parse)?,
-                    false => Some(HostPort {
-                        host: bare.to_string(),
-                        port: listen.port,
-                    }),
-                }
-            }
-            _ => None,
+            Some(_) => self.parsed(key, |text| parse_advertised(text, listen.port))?,
+            None => None,
         };
         match address {
+            Some(address) if address.host.is_empty() => {
+                Err(self.wrong(key, "no host is named; name one that clients can reach"))
+            }
             Some(address) if address.is_wildcard() => Err(self.wrong(
                 key,
                 "clients can't connect to every address; name one they can reach",
             )),
-            Some(address) if address.host.contains([' ', ',', '/']) => {
-                Err(self.wrong(key, "that is no host; name one that clients can reach"))
-            }
             Some(address) => Ok(address),
             None if listen.is_wildcard() => Ok(HostPort {
                 host: host_name.to_string(),

@@ -4,6 +4,7 @@
 //! Naming the flag or line is the caller's.
 
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Where to listen, or where to connect.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,7 +26,7 @@ impl HostPort {
             None if host.contains(':') => return bad("an IPv6 address needs brackets"),
             None => host,
         };
-        if host.contains(['/', ' ', '[', ']']) {
+        if !matches!(host, "" | "*") && !is_host(host) {
             return bad(&format!("`{host}` is no host"));
         }
         match port.parse::<u16>() {
@@ -60,6 +61,37 @@ pub(super) fn parse_listener(text: &str) -> Result<(String, HostPort), String> {
         Some((name, address)) => Ok((name.to_ascii_uppercase(), HostPort::parse(address)?)),
         None => Ok(("PLAINTEXT".to_string(), HostPort::parse(text)?)),
     }
+}
+
+/// What clients are told: `HOST:PORT`, or a host alone, which goes with `port`; an IPv6 address without brackets is a host alone.
+pub(super) fn parse_advertised(text: &str, port: u16) -> Result<HostPort, String> {
+    let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    match bare.unwrap_or(text) {
+        "" => Err(format!("no host is named; {ADVERTISED_FORMS}")),
+        host if host == "*" || is_host(host) => Ok(HostPort {
+            host: host.to_string(),
+            port,
+        }),
+        host if !host.contains(':') => Err(format!("`{host}` is no host; {ADVERTISED_FORMS}")),
+        _ => HostPort::parse(text),
+    }
+}
+
+const ADVERTISED_FORMS: &str = "write HOST or HOST:PORT, such as broker.example or 192.0.2.1:9092";
+
+/// True for an IP address and for what can be a name: the characters that Kafka takes. What ends in a number is an address or nothing.
+fn is_host(text: &str) -> bool {
+    let without_zone = text.split_once('%').map_or(text, |(address, _)| address);
+    if text.parse::<Ipv4Addr>().is_ok() || without_zone.parse::<Ipv6Addr>().is_ok() {
+        return true;
+    }
+    let labels: Vec<&str> = text.strip_suffix('.').unwrap_or(text).split('.').collect();
+    let is_label = |label: &&str| {
+        let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=63).contains(&label.len()) && !label.starts_with('-') && label.bytes().all(of_name)
+    };
+    let is_number = |label: &&str| label.bytes().all(|byte| byte.is_ascii_digit());
+    text.len() <= 255 && labels.iter().all(is_label) && !labels.last().is_some_and(is_number)
 }
 
 /// Reads a list of cores such as `0-3,5`: ascending, each once.
@@ -132,10 +164,52 @@ mod tests {
             assert_eq!(parsed.to_string(), text);
         }
         for text in [
-            "9092", "x", "x:", "x:0", "x:65536", "::1:9092", "a b:1", "x:-1",
+            "9092",
+            "x",
+            "x:",
+            "x:0",
+            "x:65536",
+            "::1:9092",
+            "a b:1",
+            "x:-1",
+            "a..b:1",
+            "-a:1",
+            "256.0.0.1:1",
+            "a$:1",
+            "[a:b]:1",
         ] {
             let error = HostPort::parse(text).unwrap_err();
             assert!(error.contains("such as 127.0.0.1:9092"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn advertised_addresses() {
+        for (text, told) in [
+            ("a", "a:7"),
+            ("my_host-1.example.", "my_host-1.example.:7"),
+            ("10.0.0.1", "10.0.0.1:7"),
+            ("a:9", "a:9"),
+            ("fe80::1%eth0", "[fe80::1%eth0]:7"),
+            ("[::1]", "[::1]:7"),
+            ("[::1]:9", "[::1]:9"),
+        ] {
+            let parsed = parse_advertised(text, 7).map(|address| address.to_string());
+            assert_eq!(parsed.as_deref(), Ok(told));
+        }
+        for text in [
+            "",
+            "[]",
+            "a b",
+            "a,b",
+            "9093",
+            "300.1.1.1",
+            "a:",
+            "a:0",
+            "a:b:c",
+            "[::1",
+        ] {
+            assert!(parse_advertised(text, 7).is_err(), "{text}");
         }
     }
 

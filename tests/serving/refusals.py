@@ -63,6 +63,8 @@ def refusals(report):
     config.write_text("num.partitions=3\nlog.retention.hous=5\n")
     check("a wrong key in the file", ["log.retention.hous", str(config), "line 2"], "--config", str(config))
     check("a file that is not there", [str(base / "none"), "--config"], "--config", str(base / "none"))
+    check("nothing advertised", ["--advertise", "no host is named", "HOST:PORT"], "--advertise", "")
+    check("an advertised host that is none", ["--advertise", "a b", "HOST:PORT"], "--advertise", "a b")
     check("a node id below 0", ["--node-id -1", "from 0 to 2147483647"], "--node-id", "-1")
     check("a metrics address that is none", ["--metrics"], "--metrics", "nowhere")
     shutil.rmtree(base)

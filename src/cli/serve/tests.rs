@@ -159,6 +159,11 @@ fn wrong_input_names_itself_its_value_and_the_fix() {
             "`log.dirs` is given twice, by --set and by --data /a: keep one",
         ),
         (
+            "--data=",
+            "",
+            "`--data`: no directory is named; write one, such as ./ringlog-data",
+        ),
+        (
             "--data /a,/b",
             "",
             "`log.dirs` = /a,/b: there is one data directory; name one",
@@ -167,6 +172,41 @@ fn wrong_input_names_itself_its_value_and_the_fix() {
             "--advertise 0.0.0.0",
             "",
             "`--advertise 0.0.0.0`: clients can't connect to every address; name one they can reach",
+        ),
+        (
+            "--advertise=",
+            "",
+            "`--advertise`: no host is named; write HOST or HOST:PORT, such as broker.example or 192.0.2.1:9092",
+        ),
+        (
+            "--advertise 9093",
+            "",
+            "`--advertise 9093`: `9093` is no host; write HOST or HOST:PORT",
+        ),
+        (
+            "--advertise a$b:1",
+            "",
+            "`--advertise a$b:1`: `a$b` is no host; write HOST:PORT",
+        ),
+        (
+            "--config f",
+            "advertised.listeners=",
+            "`advertised.listeners` =  in f line 1: no host is named; write HOST or HOST:PORT",
+        ),
+        (
+            "--config f",
+            "advertised.listeners=PLAINTEXT://:1",
+            "`advertised.listeners` = PLAINTEXT://:1 in f line 1: no host is named; name one that clients can reach",
+        ),
+        (
+            "--config f",
+            "advertised.listeners=PLAINTEXT://a,b:1",
+            "`advertised.listeners` = PLAINTEXT://a,b:1 in f line 1: there is no port; write HOST:PORT",
+        ),
+        (
+            "--listen=",
+            "",
+            "`--listen`: no listener for clients is named; write HOST:PORT, such as 127.0.0.1:9092",
         ),
         (
             "--config f",
