@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,15 +17,8 @@ use crate::io::{clock, executor};
 use crate::shard::Shard;
 use crate::shard::counters::{Kind, Metric};
 
-/// Serves metrics at an address until it is cancelled.
-pub async fn serve(shard: Rc<Shard>, address: SocketAddr) {
-    let mut listener = match Listener::bind(address, false) {
-        Ok(listener) => listener,
-        Err(error) => {
-            tracing::error!("metrics are not served at {address}: {error}");
-            return;
-        }
-    };
+/// Serves metrics until it is cancelled.
+pub async fn serve(shard: Rc<Shard>, mut listener: Listener) {
     loop {
         match listener.accept().await {
             Ok((socket, _)) => {

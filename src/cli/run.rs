@@ -39,12 +39,10 @@ fn told(options: ServeOptions) -> Result<server::ServeOptions, UsageError> {
     let nodes = nodes(&options, cores.len())?;
     let memory = memory(&options, cores.len(), memory_of_machine())?;
     let node_statics = (0..nodes).map(|index| options.node_statics(index));
+    let listen = resolve("listeners", &options.listen)?;
     Ok(server::ServeOptions {
-        listen: resolve("listeners", &options.listen)?,
-        metrics: match &options.metrics {
-            Some(address) => Some(resolve("metrics", address)?),
-            None => None,
-        },
+        listen,
+        metrics: metrics(&options, listen, nodes)?,
         node_statics: node_statics.collect(),
         data: options.data,
         advertise: (options.advertise.host, options.advertise.port),
@@ -119,6 +117,27 @@ fn memory(options: &ServeOptions, shards: usize, machine: Option<u64>) -> Result
             let part = machine.unwrap_or(MEMORY_UNKNOWN) / 4;
             Ok(part.clamp(least, MEMORY_PER_CORE * shards))
         }
+    }
+}
+
+/// Where metrics are served, if anywhere: on a port that no node has.
+fn metrics(
+    options: &ServeOptions,
+    listen: SocketAddr,
+    nodes: u16,
+) -> Result<Option<SocketAddr>, UsageError> {
+    let Some(told) = &options.metrics else {
+        return Ok(None);
+    };
+    let address = resolve("metrics", told)?;
+    let meets = |a: SocketAddr, b: SocketAddr| a.ip() == b.ip() || a.ip().is_unspecified();
+    let node = address.port().checked_sub(listen.port());
+    match node.filter(|node| *node < nodes) {
+        Some(node) if meets(address, listen) || meets(listen, address) => Err(UsageError(format!(
+            "`metrics` = {told}: node {} listens on that port; choose another with --metrics",
+            options.node_id + i32::from(node)
+        ))),
+        _ => Ok(Some(address)),
     }
 }
 
@@ -242,6 +261,26 @@ mod tests {
             "`memory` = 1074790400 bytes: this process may have 1024 MiB (the memory of the machine, or of its control group); give less with --memory"
         );
         assert_eq!(with(None), Ok(256 << 20));
+    }
+
+    #[test]
+    fn metrics_have_a_port_of_their_own() {
+        let with = |metrics: &str, nodes| {
+            let flags = ServeFlags {
+                metrics: Some(metrics.to_string()),
+                ..ServeFlags::default()
+            };
+            let options = serve::options(&flags).expect("valid flags");
+            super::metrics(&options, "127.0.0.1:9092".parse().unwrap(), nodes)
+        };
+        let UsageError(text) = with(":9093", 2).unwrap_err();
+        assert_eq!(
+            text,
+            "`metrics` = :9093: node 1 listens on that port; choose another with --metrics"
+        );
+        for (metrics, nodes) in [(":9093", 1), (":9091", 2), ("127.0.0.2:9092", 2)] {
+            assert!(with(metrics, nodes).is_ok(), "{metrics} {nodes}");
+        }
     }
 
     #[test]

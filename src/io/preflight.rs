@@ -71,6 +71,15 @@ pub fn check_data_dir(dir: &Path, mode: WriteMode) -> Vec<Finding> {
     }
 }
 
+/// The lock on a data directory that was used before, if it can be had. Makes nothing: a directory that is not there, or not as it
+/// must be, is no finding yet.
+pub fn lock_used_data_dir(dir: &Path) -> Result<Option<DirLock>, Finding> {
+    match dir.join(LOCK_FILE).exists() {
+        true => lock_data_dir(dir).map(Some),
+        false => Ok(None),
+    }
+}
+
 /// Locks a data directory for this process; another one may not write there.
 pub fn lock_data_dir(dir: &Path) -> Result<DirLock, Finding> {
     let path = dir.join(LOCK_FILE);
@@ -101,22 +110,22 @@ pub fn lock_data_dir(dir: &Path) -> Result<DirLock, Finding> {
     }
 }
 
-/// What to tell when listening at `address` failed.
-pub fn describe_bind(address: SocketAddr, error: &io::Error) -> Finding {
+/// What to tell when listening at `address`, which `flag` gives, failed.
+pub fn describe_bind(flag: &str, address: SocketAddr, error: &io::Error) -> Finding {
     fatal(match error.raw_os_error() {
         Some(libc::EADDRINUSE) => format!(
-            "port {} is in use by another process (ss -ltnp 'sport = :{0}' shows which); stop it, or listen on another port",
+            "{address}: port {} is in use by another process (ss -ltnp 'sport = :{0}' shows which); stop it, or choose another port with {flag}",
             address.port()
         ),
         Some(libc::EACCES) => format!(
-            "port {} needs privileges; take one from 1024 up, or: setcap cap_net_bind_service+ep on the program",
+            "{address}: port {} needs privileges; choose one from 1024 up with {flag}, or: setcap cap_net_bind_service+ep on the program",
             address.port()
         ),
         Some(libc::EADDRNOTAVAIL) => format!(
-            "{} is no address of this machine (ip addr shows them); listen on one of them, or on 0.0.0.0",
+            "{address}: {} is no address of this machine (ip addr shows them); choose one of them with {flag}, or 0.0.0.0",
             address.ip()
         ),
-        _ => format!("listening on {address} fails: {error}"),
+        _ => format!("listening on {address} fails: {error}; choose another address with {flag}"),
     })
 }
 

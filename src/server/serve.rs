@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -82,7 +82,6 @@ struct Plan {
     cluster_id: Str,
     /// By shard.
     listen: Vec<SocketAddr>,
-    metrics: Option<SocketAddr>,
     begun: Instant,
 }
 
@@ -99,12 +98,29 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
         false => WriteMode::Direct,
     };
     judge(preflight::check_machine())?;
+    let (files_max, connections_max) = descriptors(preflight::descriptors(), usize::from(shards))?;
+    // A port in use is told before anything is made or recovered; that the directory is in use says more, so it comes first.
+    let used = preflight::lock_used_data_dir(&options.data)?;
+    let listen: Vec<_> = (0..shards)
+        .map(|shard| address(&options, shards, shard))
+        .collect();
+    let share = options.nodes < shards;
+    let listeners = listen
+        .iter()
+        .map(|&address| bind("--listen", address, share));
+    let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+    let metrics = options.metrics;
+    let mut metrics = metrics
+        .map(|address| bind("--metrics", address, false))
+        .transpose()?;
     judge(preflight::check_data_dir(&options.data, mode))?;
-    let lock = preflight::lock_data_dir(&options.data).map_err(|found| StartFailed(found.text))?;
+    let lock = match used {
+        Some(lock) => lock,
+        None => preflight::lock_data_dir(&options.data)?,
+    };
     signal::install()?;
     let cluster_id = find::cluster_id(&options.data, || Uuid::from_random(random::bytes()))?;
     let found = Arc::new(find::scan(&options.data)?);
-    let (files_max, connections_max) = descriptors(preflight::descriptors(), usize::from(shards))?;
     let memory = options.memory / u64::from(shards);
     let settings = Arc::new(Settings {
         files_max,
@@ -121,25 +137,14 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
         meeting: Meeting::default(),
         refused: RefusedPartitions::default(),
     });
-    let listen = (0..shards).map(|shard| address(&options, shards, shard));
     let plan = Arc::new(Plan {
         machine: machine(&options, shards),
         settings,
         found,
         cluster_id: Str::from(cluster_id),
-        listen: listen.collect(),
-        metrics: options.metrics,
+        listen,
         begun,
     });
-    // Bound before anything is recovered: a port in use is told at once.
-    let mut listeners = Vec::new();
-    for address in &plan.listen {
-        let listener = bind(*address, options.nodes < shards);
-        listeners.push(
-            listener
-                .map_err(|error| StartFailed(preflight::describe_bind(*address, &error).text))?,
-        );
-    }
     if options.buffered {
         println!(
             "buffered: ordinary writes and fdatasync, the promises are the same, the speed is not"
@@ -150,11 +155,13 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
     for ((seat, core), listener) in seats.into_iter().zip(&options.cores).zip(listeners) {
         let (plan, core) = (plan.clone(), *core);
         let name = format!("shard-{}", seat.shard());
+        // The first shard takes it.
+        let metrics = metrics.take();
         threads.push(executor::run_shard(
             Some(core),
             &name,
             move || async move {
-                let ended = run(plan, seat, core, listener).await;
+                let ended = run(plan, seat, core, listener, metrics).await;
                 if ended.is_err() {
                     // One shard alone serves nobody: the others stop too.
                     signal::ask_to_end();
@@ -173,7 +180,7 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
 
 /// Binds a port. One that a killed broker had is free a moment after its end, when the kernel has taken down its rings: so a port in
 /// use is tried again for a while.
-fn bind(address: SocketAddr, share: bool) -> std::io::Result<std::net::TcpListener> {
+fn bind(flag: &str, address: SocketAddr, share: bool) -> Result<TcpListener, preflight::Finding> {
     let begun = Instant::now();
     loop {
         match Listener::bind_std(address, share) {
@@ -182,7 +189,9 @@ fn bind(address: SocketAddr, share: bool) -> std::io::Result<std::net::TcpListen
             {
                 std::thread::sleep(PORT_RETRY);
             }
-            result => return result,
+            result => {
+                return result.map_err(|error| preflight::describe_bind(flag, address, &error));
+            }
         }
     }
 }
@@ -242,7 +251,8 @@ async fn run(
     plan: Arc<Plan>,
     seat: Seat<Job>,
     core: usize,
-    listener: std::net::TcpListener,
+    listener: TcpListener,
+    metrics: Option<TcpListener>,
 ) -> Result<(), String> {
     let arena = match Arena::new(plan.settings.memory) {
         Ok(arena) => arena,
@@ -299,10 +309,12 @@ async fn run(
             .remove_old_checkpoints()
             .await
             .map_err(|error| error.to_string())?;
-        if let Some(address) = plan.metrics {
-            tasks
-                .borrow_mut()
-                .push(executor::spawn(crate::admin::serve(shard.clone(), address)));
+        if let Some(listener) = metrics {
+            let listener = Listener::from_std(listener);
+            tasks.borrow_mut().push(executor::spawn(crate::admin::serve(
+                shard.clone(),
+                listener,
+            )));
         }
     }
     signal::asked_to_end().await;

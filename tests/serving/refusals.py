@@ -11,6 +11,7 @@ import tempfile
 
 import broker
 from checks import Failed
+from gotchas import expect
 
 SECONDS_MAX = 15
 
@@ -44,6 +45,10 @@ def refusals(report):
         taken.listen()
         check("a port that something else uses", [f"port {place.port} is in use", "another port"])
         check("a port that something else uses, --nodes 1", [f"port {place.port} is in use", "another port"], "--nodes", "1")
+        metrics = ["--metrics", f"127.0.0.1:{place.port}", "--listen", f"127.0.0.1:{place.port + 1}", "--cores", "0"]
+        check("a metrics port that something else uses", [f"port {place.port} is in use", "another port with --metrics"], *metrics, place=Bare(base / "data"))
+    with report.check("a start that cannot listen makes nothing"):
+        expect(list(base.iterdir()), [], "what is there")
     check("an address of another machine", ["192.0.2.1"], "--listen", "192.0.2.1:9", place=Bare(base / "data"))
     check("tmpfs without --buffered", ["tmpfs", "--buffered"], place=Place(shared / "data", place.port))
     check("a directory that cannot be made", ["/proc/ringlog", "--data"], place=Place("/proc/ringlog", place.port))
@@ -63,6 +68,7 @@ def refusals(report):
     config.write_text("num.partitions=3\nlog.retention.hous=5\n")
     check("a wrong key in the file", ["log.retention.hous", str(config), "line 2"], "--config", str(config))
     check("a file that is not there", [str(base / "none"), "--config"], "--config", str(base / "none"))
+    check("a metrics port that a node has", ["metrics", "node 0", "another"], "--metrics", f":{place.port}")
     check("nothing advertised", ["--advertise", "no host is named", "HOST:PORT"], "--advertise", "")
     check("an advertised host that is none", ["--advertise", "a b", "HOST:PORT"], "--advertise", "a b")
     check("a node id below 0", ["--node-id -1", "from 0 to 2147483647"], "--node-id", "-1")

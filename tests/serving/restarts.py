@@ -135,8 +135,7 @@ def without_a_partition(report):
     broker.settings.append(f"metrics={place}")
 
     def offline():
-        # The metrics are served a moment after the first node.
-        return sum(topics.until(lambda: metrics(place))["partitions_offline"].values())
+        return sum(metrics(place)["partitions_offline"].values())
 
     with report.check("a partition whose directory is gone is counted, and has no leader until its topic is deleted"), broker:
         for partition in range(2):

@@ -57,7 +57,10 @@ fn directory_that_cannot_be_written_is_said() {
 #[test]
 fn second_process_is_refused_by_the_lock() {
     let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("scratch directory");
+    assert!(lock_used_data_dir(dir.path()).expect("new").is_none());
+    assert_eq!(std::fs::read_dir(dir.path()).expect("reads").count(), 0);
     let first = lock_data_dir(dir.path()).expect("free");
+    lock_used_data_dir(dir.path()).expect_err("in use");
     let refused = lock_data_dir(dir.path()).expect_err("in use");
     assert_eq!(refused.weight, Weight::Fatal);
     let pid = std::process::id().to_string();
@@ -66,6 +69,8 @@ fn second_process_is_refused_by_the_lock() {
         "{refused}"
     );
     drop(first);
+    let used = lock_used_data_dir(dir.path()).expect("free again");
+    drop(used.expect("used before"));
     lock_data_dir(dir.path()).expect("free again");
     let nowhere = lock_data_dir(&dir.path().join("none")).expect_err("no directory");
     assert!(nowhere.text.contains("writable"), "{nowhere}");
@@ -76,14 +81,21 @@ fn ports_are_told_apart() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("binds");
     let address = taken.local_addr().expect("bound");
     let error = TcpListener::bind(address).expect_err("in use");
-    let found = describe_bind(address, &error);
+    let found = describe_bind("--listen", address, &error);
     assert!(found.text.contains(&address.port().to_string()), "{found}");
-    assert!(found.text.contains("in use"), "{found}");
+    assert!(
+        found.text.contains("in use") && found.text.ends_with("with --listen"),
+        "{found}"
+    );
     let foreign = "192.0.2.1:9092".parse().expect("an address");
     let error = TcpListener::bind(foreign).expect_err("not ours");
-    let found = describe_bind(foreign, &error);
+    let found = describe_bind("--listen", foreign, &error);
     assert!(found.text.contains("no address of this machine"), "{found}");
-    let low = describe_bind(address, &io::Error::from_raw_os_error(libc::EACCES));
+    let low = describe_bind(
+        "--listen",
+        address,
+        &io::Error::from_raw_os_error(libc::EACCES),
+    );
     assert!(low.text.contains("privileges"), "{low}");
 }
 
