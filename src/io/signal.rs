@@ -47,6 +47,15 @@ pub async fn asked_to_end() -> i32 {
     SIGNAL.load(Ordering::SeqCst)
 }
 
+/// What asked the process to end, for a person.
+pub fn name(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGINT => "SIGINT",
+        _ => "an error",
+    }
+}
+
 /// Does what a signal does, from inside.
 pub fn ask_to_end() {
     ASKED.store(true, Ordering::SeqCst);

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -146,9 +147,9 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
         begun,
     });
     if options.buffered {
-        println!(
+        tell(format_args!(
             "buffered: ordinary writes and fdatasync, the promises are the same, the speed is not"
-        );
+        ));
     }
     let seats = Mesh::build(options.cores.len());
     let mut threads = Vec::new();
@@ -170,12 +171,37 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
             },
         )?);
     }
-    let mut result = Ok(());
+    let mut ended = Vec::new();
     for thread in threads {
-        result = result.and(thread.join()?);
+        ended.push(thread.join()?);
     }
     drop(lock);
-    result.map_err(StartFailed)
+    let ended = ended.into_iter().collect::<Result<Vec<_>, _>>();
+    tell_stopped(&ended.map_err(StartFailed)?);
+    Ok(())
+}
+
+/// One line for a person: what the stop of all shards did.
+fn tell_stopped(ended: &[Stopped]) {
+    let sum = |part: fn(&Stopped) -> u64| ended.iter().map(part).sum::<u64>();
+    let begun = ended.iter().map(|one| one.begun).min();
+    let left = ended.iter().filter(|one| !one.flushed).count();
+    let checkpoints = match left {
+        0 => "checkpoint written".to_owned(),
+        left => format!("{left} shards not flushed in time, whose logs the next start verifies"),
+    };
+    tell(format_args!(
+        "stopped: {} partitions, {} offline, {} bytes of log written since, {checkpoints}, in {} ms",
+        sum(|one| one.partitions),
+        sum(|one| one.offline),
+        sum(|one| one.bytes_written),
+        begun.map_or(0, |begun| begun.elapsed().as_millis())
+    ));
+}
+
+/// A line on the standard output. The broker does not end when nobody reads it.
+fn tell(line: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// Binds a port. One that a killed broker had is free a moment after its end, when the kernel has taken down its rings: so a port in
@@ -246,6 +272,17 @@ fn machine(options: &ServeOptions, shards: u16) -> Machine {
     }
 }
 
+/// What the stop of a shard did.
+struct Stopped {
+    begun: Instant,
+    partitions: u64,
+    offline: u64,
+    /// Of the log, since the stop began.
+    bytes_written: u64,
+    /// Everything is on the disk, and its checkpoint says so.
+    flushed: bool,
+}
+
 /// One shard from its start to its end.
 async fn run(
     plan: Arc<Plan>,
@@ -253,7 +290,7 @@ async fn run(
     core: usize,
     listener: TcpListener,
     metrics: Option<TcpListener>,
-) -> Result<(), String> {
+) -> Result<Stopped, String> {
     let arena = match Arena::new(plan.settings.memory) {
         Ok(arena) => arena,
         Err(error) => {
@@ -317,7 +354,13 @@ async fn run(
             )));
         }
     }
-    signal::asked_to_end().await;
+    let signal = signal::asked_to_end().await;
+    if shard.id == ShardId(0) {
+        tell(format_args!(
+            "stopping on {}: what is in flight is answered, what is in memory is written",
+            signal::name(signal)
+        ));
+    }
     accepting.cancel().await;
     wind_down(&shard, &server).await
 }
@@ -325,7 +368,7 @@ async fn run(
 /// One line for a person: what this shard is and has.
 fn announce(plan: &Plan, shard: &Shard, core: usize) {
     let recovered = shard.recovered();
-    println!(
+    tell(format_args!(
         "shard {} core {core} node {} at {}: {} partitions, {} bytes of log, {} bytes read to verify, {} offline, in {} ms",
         shard.id,
         shard.node,
@@ -335,7 +378,7 @@ fn announce(plan: &Plan, shard: &Shard, core: usize) {
         recovered.bytes_read,
         recovered.offline,
         plan.begun.elapsed().as_millis()
-    );
+    ));
 }
 
 fn take_arrivals(server: &Rc<Server>) {
@@ -387,8 +430,9 @@ async fn accept(server: Rc<Server>, mut listener: Listener) {
 }
 
 /// Answers what is in flight, makes everything durable, and writes the last checkpoint.
-async fn wind_down(shard: &Rc<Shard>, server: &Rc<Server>) -> Result<(), String> {
+async fn wind_down(shard: &Rc<Shard>, server: &Rc<Server>) -> Result<Stopped, String> {
     tracing::debug!("shard {} stops", shard.id);
+    let (begun_at, written) = (Instant::now(), shard.counters.disk_write_bytes.get());
     // Every wait ends at a time of one clock for all shards, so that slow ones do not add up.
     let begun = shard.begin_stop();
     let by = |ms| begun.plus_ms(ms);
@@ -399,13 +443,19 @@ async fn wind_down(shard: &Rc<Shard>, server: &Rc<Server>) -> Result<(), String>
     server.close_all();
     // Other shards may still need this one's partitions while they answer.
     shard.meet(by(MET_BY_MS)).await;
-    shard
+    let flushed = shard
         .finish(by(FLUSHED_BY_MS))
         .await
         .map_err(|error| error.to_string())?;
     tracing::debug!("shard {} is on the disk", shard.id);
     shard.meet(by(ENDED_BY_MS)).await;
-    Ok(())
+    Ok(Stopped {
+        begun: begun_at,
+        partitions: shard.counters.partitions.get(),
+        offline: shard.offline_count() as u64,
+        bytes_written: shard.counters.disk_write_bytes.get() - written,
+        flushed,
+    })
 }
 
 /// The standard ones, the lock, the random source, what the blocking thread opens, what connects to the metrics.

@@ -107,18 +107,20 @@ impl Shard {
     }
 
     /// The end of a clean stop: everything is on the disk, and a checkpoint says so. What is not there by `deadline` is left to
-    /// the next start; what comes after is refused, for a clean checkpoint says that there is nothing behind it.
-    pub async fn finish(self: &Rc<Self>, deadline: MonoNs) -> Result<(), StorageError> {
+    /// the next start; what comes after is refused, for a clean checkpoint says that there is nothing behind it. False: something
+    /// is left.
+    pub async fn finish(self: &Rc<Self>, deadline: MonoNs) -> Result<bool, StorageError> {
         self.closed.set(true);
         let flushed = executor::until(deadline, self.flush()).await;
         match flushed {
-            Some(()) => self.checkpoint_clean().await,
+            Some(()) => self.checkpoint_clean().await?,
             // The next start verifies what is behind this checkpoint.
             None => {
                 tracing::warn!("shard {} could not flush everything in time", self.id);
-                self.checkpoint_now().await
+                self.checkpoint_now().await?;
             }
         }
+        Ok(flushed.is_some())
     }
 
     async fn flush(self: &Rc<Self>) {

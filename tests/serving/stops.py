@@ -1,6 +1,7 @@
 """SIGTERM in the middle of work: exit code 0 in under 2 s, and nothing lost that was acknowledged."""
 
 import contextlib
+import re
 import shutil
 import signal
 import struct
@@ -56,9 +57,19 @@ def when_idle(report):
                 raise Failed(f"the stop took {note.detail}")
             expect(connections[1].socket.recv(1), b"", "what an idle connection sees")
         broker.check_log()
+        told(broker, "SIGINT")
         broker.start()
         broker.stop()
         shutil.rmtree(broker.home)
+
+
+def told(broker, by):
+    """A line when the stop begins, and one that says what was done."""
+    lines = broker.log.read_text().splitlines()
+    stop = [line for line in lines if line.startswith("stop")]
+    done = r"stopped: \d+ partitions, 0 offline, \d+ bytes of log written since, checkpoint written, in \d+ ms"
+    if len(stop) != 2 or not stop[0].startswith(f"stopping on {by}: ") or not re.fullmatch(done, stop[1]) or lines[-1] != stop[1]:
+        raise Failed(f"what is said of the stop: {lines[-5:]}")
 
 
 def one_stop(broker):
@@ -93,6 +104,7 @@ def one_stop(broker):
             one.__exit__()
     broker.check_log()
     expect(code, 0, "exit code")
+    told(broker, "SIGTERM")
     return acked, took
 
 
