@@ -9,11 +9,29 @@ import urllib.request
 import records
 import topic as topics
 import wire
+from broker import REPO
 from checks import Failed
 from gotchas import expect, fetch
 
 CROSSINGS = ("cross_shard_produce", "cross_shard_fetch")
 LINES = 6000
+
+
+def described(place):
+    """The name, kind and meaning of each metric."""
+    with urllib.request.urlopen(f"http://{place}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    kinds = dict(re.findall(r"^# TYPE (\S+) (.+)$", text, re.M))
+    return {(name, kinds[name], meaning) for name, meaning in re.findall(r"^# HELP (\S+) (.+)$", text, re.M)}
+
+
+def named_in_the_readme(broker, report):
+    """What README.md says of metrics is what is served."""
+    with report.check("README.md names the metrics that are served, and no others") as note:
+        table = re.findall(r"^\| `(ringlog_\w+)` \| (\w+) \| (.+) \|$", (REPO / "README.md").read_text(), re.M)
+        served = described(broker.metrics)
+        expect(sorted(table, key=lambda row: row[0]), sorted(served), "the table")
+        note.detail = f"{len(table)} metrics"
 
 
 def metrics(place):
