@@ -60,7 +60,7 @@ impl Sink {
     pub fn start(core: Option<usize>, behaviour: Behaviour) -> Result<Sink, String> {
         let none =
             |error: std::io::Error| format!("no server for the limit of the load side: {error}");
-        let listener = Listener::bind_std(([127, 0, 0, 1], 0).into(), false).map_err(none)?;
+        let listener = Listener::bind_std(([127, 0, 0, 1], 0).into()).map_err(none)?;
         let address = listener.local_addr().map_err(none)?;
         let ends = Arc::new(AtomicBool::new(false));
         let seen = ends.clone();

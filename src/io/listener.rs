@@ -30,13 +30,13 @@ const BACKLOG: i32 = 4096;
 const EXHAUSTED_WAIT: Duration = Duration::from_millis(20);
 
 impl Listener {
-    /// Listens at `address`. `share`: other sockets may listen at the same address too (SO_REUSEPORT), the kernel spreads
-    /// connections over them.
-    pub fn bind(address: SocketAddr, share: bool) -> io::Result<Listener> {
-        Ok(Listener::from_std(Self::bind_std(address, share)?))
+    /// Listens at `address`.
+    pub fn bind(address: SocketAddr) -> io::Result<Listener> {
+        Ok(Listener::from_std(Self::bind_std(address)?))
     }
 
-    /// A bound socket on the thread of its shard.
+    /// A bound socket on the thread of its shard. Shards that share an address have clones of one socket, and whoever is first takes
+    /// a connection: with a socket each (SO_REUSEPORT) a second broker could listen there as well, unnoticed.
     pub fn from_std(listener: std::net::TcpListener) -> Listener {
         Listener {
             fd: Rc::new(listener.into()),
@@ -55,16 +55,13 @@ impl Listener {
     }
 
     /// As `bind`, before there is a shard to listen on: a port in use is found before anything else is done.
-    pub fn bind_std(address: SocketAddr, share: bool) -> io::Result<std::net::TcpListener> {
+    pub fn bind_std(address: SocketAddr) -> io::Result<std::net::TcpListener> {
         let socket = socket2::Socket::new(
             Domain::for_address(address),
             Type::STREAM.nonblocking(),
             Some(Protocol::TCP),
         )?;
         socket.set_reuse_address(true)?;
-        if share {
-            socket.set_reuse_port(true)?;
-        }
         if address.is_ipv6() {
             socket.set_only_v6(false)?;
         }

@@ -18,7 +18,7 @@ pub fn on_shard<Fut: Future<Output = ()> + 'static>(main: impl FnOnce() -> Fut +
 
 /// Two ends of a connection over loopback.
 pub async fn connection() -> (Rc<Socket>, Rc<Socket>) {
-    let mut listener = Listener::bind(([127, 0, 0, 1], 0).into(), false).expect("binds");
+    let mut listener = Listener::bind(([127, 0, 0, 1], 0).into()).expect("binds");
     let address = listener.local_address().expect("bound");
     let client = Socket::connect(address).await.expect("connects");
     let (server, _) = listener.accept().await.expect("accepts");

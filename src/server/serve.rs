@@ -105,14 +105,10 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
     let listen: Vec<_> = (0..shards)
         .map(|shard| address(&options, shards, shard))
         .collect();
-    let share = options.nodes < shards;
-    let listeners = listen
-        .iter()
-        .map(|&address| bind("--listen", address, share));
-    let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+    let listeners = bind_all(&listen)?;
     let metrics = options.metrics;
     let mut metrics = metrics
-        .map(|address| bind("--metrics", address, false))
+        .map(|address| bind("--metrics", address))
         .transpose()?;
     judge(preflight::check_data_dir(&options.data, mode))?;
     let lock = match used {
@@ -204,12 +200,24 @@ fn tell(line: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
+/// A listener for each shard; neighbours of one node share theirs.
+fn bind_all(listen: &[SocketAddr]) -> Result<Vec<TcpListener>, StartFailed> {
+    let mut listeners: Vec<TcpListener> = Vec::new();
+    for (index, &address) in listen.iter().enumerate() {
+        listeners.push(match listeners.last() {
+            Some(last) if listen[index - 1] == address => last.try_clone()?,
+            _ => bind("--listen", address)?,
+        });
+    }
+    Ok(listeners)
+}
+
 /// Binds a port. One that a killed broker had is free a moment after its end, when the kernel has taken down its rings: so a port in
 /// use is tried again for a while.
-fn bind(flag: &str, address: SocketAddr, share: bool) -> Result<TcpListener, preflight::Finding> {
+fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, preflight::Finding> {
     let begun = Instant::now();
     loop {
-        match Listener::bind_std(address, share) {
+        match Listener::bind_std(address) {
             Err(error)
                 if error.kind() == std::io::ErrorKind::AddrInUse && begun.elapsed() < PORT_WAIT =>
             {

@@ -40,6 +40,9 @@ def refusals(report):
         in_use = Place(running.data, place.port)
         check("a second start on the same directory", ["in use by another process", str(running.process.pid), "--data"], place=in_use)
         check("a port that a broker uses", [f"port {running.port} is in use", "another port"], place=Place(base / "data", running.port))
+    one = broker.RinglogOneNode()
+    with one:
+        check("a port that a broker of one node uses, --nodes 1", [f"port {one.port} is in use"], "--nodes", "1", place=Place(base / "data", one.port))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", place.port))
         taken.listen()

@@ -7,13 +7,29 @@ use crate::io::executor::spawn;
 use crate::io::testing::{on_shard, thread_cpu};
 
 #[test]
-fn port_in_use_is_said_and_shared_ports_share() {
+fn port_in_use_is_said_and_clones_of_a_listener_share_its_connections() {
     on_shard(|| async {
-        let first = Listener::bind(([127, 0, 0, 1], 0).into(), true).expect("binds");
-        let address = first.local_address().expect("bound");
-        Listener::bind(address, true).expect("shares");
-        let error = Listener::bind(address, false).err().expect("in use");
+        let first = Listener::bind_std(([127, 0, 0, 1], 0).into()).expect("binds");
+        let address = first.local_addr().expect("bound");
+        let error = Listener::bind_std(address).expect_err("in use");
         assert_eq!(error.raw_os_error(), Some(libc::EADDRINUSE));
+        let mut other = Listener::from_std(first.try_clone().expect("clones"));
+        let mut first = Listener::from_std(first);
+        // Both wait, and each connection is taken once.
+        let waiting = spawn(async move { other.accept().await.map(|(_, peer)| (other, peer)) });
+        let one = Socket::connect(address).await.expect("connects");
+        let two = Socket::connect(address).await.expect("connects");
+        let (_, peer) = first.accept().await.expect("accepts");
+        let (other, other_peer) = waiting.await.expect("accepts");
+        let mut peers = [peer, other_peer];
+        let mut wanted = [one, two].map(|socket| socket.local_address().expect("bound"));
+        peers.sort();
+        wanted.sort();
+        assert_eq!(peers, wanted);
+        drop(first);
+        // The port is had until the last clone is gone.
+        Listener::bind_std(address).expect_err("in use");
+        drop(other);
     });
 }
 
@@ -21,7 +37,7 @@ fn port_in_use_is_said_and_shared_ports_share() {
 fn both_ip_versions_are_accepted() {
     on_shard(|| async {
         let mut listener =
-            Listener::bind((std::net::Ipv6Addr::UNSPECIFIED, 0).into(), false).expect("binds");
+            Listener::bind((std::net::Ipv6Addr::UNSPECIFIED, 0).into()).expect("binds");
         let port = listener.local_address().expect("bound").port();
         for address in [
             SocketAddr::from(([127, 0, 0, 1], port)),
@@ -56,7 +72,7 @@ fn inner_no_descriptors_left() {
             let turned_away = turned_away.clone();
             move || turned_away.set(turned_away.get() + 1)
         };
-        let mut listener = Listener::bind(([127, 0, 0, 1], 0).into(), false)
+        let mut listener = Listener::bind(([127, 0, 0, 1], 0).into())
             .expect("binds")
             .counting_turned_away(count);
         let address = listener.local_address().expect("bound");

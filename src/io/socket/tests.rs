@@ -179,7 +179,7 @@ fn shutdown_wakes_who_waits() {
 fn connection_moves_to_another_shard() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let first = run_shard(None, "first", move || async move {
-        let mut listener = Listener::bind(([127, 0, 0, 1], 0).into(), false).expect("binds");
+        let mut listener = Listener::bind(([127, 0, 0, 1], 0).into()).expect("binds");
         let address = listener.local_address().expect("bound");
         let client = Socket::connect(address).await.expect("connects");
         let (server, _) = listener.accept().await.expect("accepts");
@@ -222,7 +222,7 @@ fn connection_moves_to_another_shard() {
 fn refused_connection_is_an_error() {
     on_shard(|| async {
         let address = {
-            let listener = Listener::bind(([127, 0, 0, 1], 0).into(), false).expect("binds");
+            let listener = Listener::bind(([127, 0, 0, 1], 0).into()).expect("binds");
             listener.local_address().expect("bound")
         };
         let error = Socket::connect(address)
