@@ -152,6 +152,6 @@ fn ballast(all: u64) -> u64 {
 const BALLAST: &str = ".ballast";
 /// Between two looks at the ballast.
 const BALLAST_MS: i64 = 10_000;
-const TELL_MS: i64 = 10_000;
+const TELL_MS: i64 = 60_000;
 /// A little more than a log waits.
 const RETRY: Duration = Duration::from_millis(1_010);
