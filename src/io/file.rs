@@ -6,8 +6,10 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -405,6 +407,33 @@ pub async fn delete(path: &Path) -> Result<(), StorageError> {
     }
     sync_dir(parent(path)).await
 }
+
+/// Copies a file from byte `from` on to the same place of another, but for what is zero there, and makes the copy's bytes durable.
+/// A copy that is there already is replaced.
+pub async fn copy_rest(path: &Path, from: u64, copy: &Path) -> Result<(), StorageError> {
+    let (source, target) = (path.to_owned(), copy.to_owned());
+    let work = move || {
+        let (source, target) = (File::open(source)?, File::create(target)?);
+        let mut piece = vec![0; COPY_BYTES];
+        let mut at = from;
+        loop {
+            let count = source.read_at(&mut piece, at)?;
+            if count == 0 {
+                return target.sync_all();
+            }
+            if piece[..count].iter().any(|byte| *byte != 0) {
+                target.write_all_at(&piece[..count], at)?;
+            }
+            at += count as u64;
+        }
+    };
+    // It may take as long as a delete does.
+    blocking::run_in(Lane::Deletes, work)
+        .await
+        .map_err(|error| StorageError::new(copy, "copy", &error))
+}
+
+const COPY_BYTES: usize = 1 << 20;
 
 /// Bytes of the file system that holds `path`: all, and free for us.
 pub async fn space(path: &Path) -> Result<(u64, u64), StorageError> {

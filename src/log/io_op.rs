@@ -22,10 +22,12 @@ pub enum IoOp {
     },
     /// After recovery, before the first write: make everything from `position` on read as zeros, for good (truncate to
     /// `position`, fallocate to `prealloc`, fsync). Bytes before `position` stay. Nothing else is in flight for the file.
+    /// `torn`: the bytes there are a batch that is not whole, and are copied to a file of their own first.
     Cut {
         segment: Offset,
         position: u64,
         prealloc: u64,
+        torn: bool,
     },
     /// Lengthen the file from `from` to `to` bytes; what is added reads as zeros.
     Preallocate { segment: Offset, from: u64, to: u64 },

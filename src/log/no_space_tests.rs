@@ -53,7 +53,7 @@ impl Life {
         };
         let mut log = Log::new(config, Offset(0), now(0));
         log.lead(LeaderEpoch(0));
-        log.writer.require_cut();
+        log.writer.require_cut(false);
         let mut life = Life {
             log,
             refused,

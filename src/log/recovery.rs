@@ -72,8 +72,8 @@ pub struct Need {
 pub struct RecoveryReport {
     /// Bytes that were read and verified.
     pub verified_bytes: u64,
-    /// Segment, position and why the bytes there are no batch, if they are not zeros: a torn tail, which was never
-    /// acknowledged and is cut before the next write.
+    /// Segment, position and why the bytes there are no batch, if they are not zeros: a torn tail, or damage since the
+    /// checkpoint, which looks the same. It is cut before the next write, and kept aside.
     pub torn: Option<(Offset, u64, String)>,
     /// Later segments without data, to be deleted.
     pub strays: Vec<Offset>,
@@ -376,7 +376,7 @@ impl Recovery {
             log.writer.set_saved_position(resumed);
         }
         if !quiet && length > self.position {
-            log.writer.require_cut();
+            log.writer.require_cut(self.report.torn.is_some());
         }
         Ok(log)
     }

@@ -135,6 +135,29 @@ fn a_flip_of_any_byte_behind_the_proof_only_costs_what_was_not_acknowledged() {
 }
 
 #[test]
+fn what_is_cut_off_is_kept_when_it_is_more_than_zeros() {
+    let (bytes, ends) = batches(0, 4);
+    let (durable, offset) = ends[2];
+    let keeps = |mut file: Vec<u8>| {
+        file.resize(8192, 0);
+        let disk = disk([(0, file)], entry(0, durable, offset, (0, 0)));
+        let mut world = World::found(disk, LogConfig::default());
+        world.append(2, 50, 7);
+        world.poll(false);
+        let cut = world.disk.in_flight.iter().find_map(|(op, _)| match op {
+            IoOp::Cut { torn, .. } => Some(*torn),
+            _ => None,
+        });
+        cut.expect("what lies behind the end is cut before the first write")
+    };
+    let mut flipped = bytes.clone();
+    flipped[durable as usize + 70] ^= 0x04;
+    assert!(keeps(flipped));
+    assert!(keeps(bytes[..bytes.len() - 40].to_vec()));
+    assert!(!keeps(bytes[..durable as usize].to_vec()));
+}
+
+#[test]
 fn zeros_or_a_short_file_before_the_proof_are_damage() {
     let (bytes, ends) = batches(0, 3);
     let proof = entry(0, ends[2].0, ends[2].1, (0, 0));

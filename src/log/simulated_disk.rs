@@ -133,6 +133,7 @@ impl Disk {
                 segment,
                 position,
                 prealloc,
+                ..
             } => {
                 let file = self.files.get_mut(&segment.0).expect("a file to cut");
                 file.truncate(position as usize);

@@ -43,6 +43,8 @@ pub(super) struct Writer {
     /// Small writes in a row.
     small_writes: u8,
     cut: Cut,
+    /// What is cut is a batch that is not whole.
+    torn: bool,
     saving: bool,
     saving_epochs: bool,
     /// Durable position at the last `Save`.
@@ -96,6 +98,7 @@ impl Writer {
             zeroing: None,
             small_writes: 0,
             cut: Cut::NotNeeded,
+            torn: false,
             saving: false,
             saving_epochs: false,
             saved_position: position,
@@ -122,8 +125,9 @@ impl Writer {
         self.durable_position
     }
 
-    pub fn require_cut(&mut self) {
+    pub fn require_cut(&mut self, torn: bool) {
         self.cut = Cut::Needed;
+        self.torn = torn;
     }
 
     /// There was no space for index files a moment ago.

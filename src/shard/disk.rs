@@ -31,9 +31,17 @@ impl Shard {
                 segment,
                 position,
                 prealloc,
+                torn,
             } => {
                 let file = self.open_segment(cell, segment).await?;
-                let cut = file.truncate_and_sync(position).await;
+                let kept = match torn {
+                    true => keep_torn(cell, segment, position).await,
+                    false => Ok(()),
+                };
+                let cut = match kept {
+                    Ok(()) => file.truncate_and_sync(position).await,
+                    Err(error) => Err(error),
+                };
                 match cut {
                     Ok(()) => self.set_aside_blocks(cell, &file, position, prealloc).await,
                     Err(error) => Err(error),
@@ -116,7 +124,7 @@ impl Shard {
                 created => created?,
             },
             Some(old) => {
-                for extension in ["index", "timeindex", "snapshot"] {
+                for extension in ["index", "timeindex", "snapshot", TORN] {
                     file::delete(&segment_path(cell, old, extension)).await?;
                 }
                 let dropped = cell.segments.borrow_mut().remove(&old);
@@ -222,8 +230,19 @@ async fn save(
     Ok(())
 }
 
+/// Copies what is behind `position` of a segment before it is cut off: if it is no unfinished write, somebody may want it.
+async fn keep_torn(
+    cell: &PartitionCell,
+    segment: Offset,
+    position: u64,
+) -> Result<(), StorageError> {
+    let torn = segment_path(cell, segment, TORN);
+    file::copy_rest(&segment_path(cell, segment, "log"), position, &torn).await?;
+    file::sync_dir(&cell.directory).await
+}
+
 async fn delete_segment(cell: &PartitionCell, segment: Offset) -> Result<(), StorageError> {
-    for extension in ["index", "timeindex", "snapshot", "log"] {
+    for extension in ["index", "timeindex", "snapshot", TORN, "log"] {
         file::delete(&segment_path(cell, segment, extension)).await?;
     }
     Ok(())
@@ -242,6 +261,8 @@ pub(super) fn failure(error: StorageError) -> IoFailure {
     }
 }
 
+/// Extension of the file that keeps what was cut off a segment.
+pub(super) const TORN: &str = "torn";
 pub(super) const METADATA_FILE: &str = "partition.metadata";
 pub(super) const EPOCHS_FILE: &str = "leader-epoch-checkpoint";
 
@@ -267,6 +288,30 @@ mod tests {
                 assert_eq!(fs::read(&new).unwrap(), b"bytes");
                 assert!(!old.exists());
             }
+        });
+    }
+
+    #[test]
+    fn the_rest_of_a_file_is_copied_to_the_same_place_without_its_zeros() {
+        on_shard(|| async {
+            let directory = tempfile::tempdir().unwrap();
+            let (log, torn) = (
+                directory.path().join("0.log"),
+                directory.path().join("0.torn"),
+            );
+            let mut bytes = vec![7; 5000];
+            bytes.resize(4 << 20, 0);
+            fs::write(&log, &bytes).unwrap();
+            fs::write(&torn, b"older").unwrap();
+            file::copy_rest(&log, 4990, &torn).await.unwrap();
+            let kept = fs::read(&torn).unwrap();
+            assert!(kept.len() < 2 << 20, "{} bytes", kept.len());
+            assert!(kept[..4990].iter().all(|byte| *byte == 0));
+            assert_eq!(kept[4990..5000], [7; 10]);
+            assert!(kept[5000..].iter().all(|byte| *byte == 0));
+            let gone = directory.path().join("gone.log");
+            let error = file::copy_rest(&gone, 0, &torn).await.unwrap_err();
+            assert!(error.is_not_found());
         });
     }
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::cell::{file_name, partition_config};
-use super::disk::{EPOCHS_FILE, METADATA_FILE};
+use super::disk::{EPOCHS_FILE, METADATA_FILE, TORN};
 use super::find::{FoundPartition, directory_name};
 use super::{PartitionCell, Shard, controller};
 use crate::base::limits::BLOCK_BYTES;
@@ -154,7 +154,8 @@ impl Shard {
         if let Some((segment, position, why)) = report.torn {
             tracing::warn!(
                 directory = %found.directory.display(),
-                "segment {segment} ends at byte {position}: {why}; what follows was never acknowledged and is cut"
+                "segment {segment} ends at byte {position}: {why}; what follows is an unfinished write, or was damaged just before the stop: the next write cuts it off and keeps it in {}",
+                file_name(segment, TORN)
             );
         }
         Ok(recovery.finish(now)?)

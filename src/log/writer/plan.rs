@@ -83,6 +83,7 @@ impl Log {
             segment: segment.base,
             position: self.writer.flushed,
             prealloc,
+            torn: self.writer.torn,
         })
     }
 
