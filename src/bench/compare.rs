@@ -68,7 +68,7 @@ pub fn run(
             }
         }
     }
-    let medians = medians(&runs.steps);
+    let medians = medians(whole_rounds(&runs.steps));
     Ok(Comparison {
         format: FORMAT,
         rounds,
@@ -81,7 +81,7 @@ impl Comparison {
     pub fn table(&self) -> String {
         let mut out = self.runs.table();
         out.push_str(&self.sides());
-        let rounds = self.runs.steps.len() / 2;
+        let rounds = whole_rounds(&self.runs.steps).len() / 2;
         out.push_str(&format!(
             "\n{:<44}{:>14}{:>14}{:>9}\n",
             format!("median of {rounds} rounds"),
@@ -149,6 +149,15 @@ fn main_rate(result: &RunResult) -> f64 {
 
 type Number = fn(&RunResult) -> Option<f64>;
 type Shown = fn(f64) -> String;
+
+/// What was measured on both sides to the end.
+fn whole_rounds(steps: &[Step]) -> &[Step] {
+    let whole = steps
+        .iter()
+        .take_while(|step| step.result.partial.is_none())
+        .count();
+    &steps[..whole / 2 * 2]
+}
 
 fn medians(steps: &[Step]) -> Vec<Median> {
     let nanos: Shown = |value| duration(value as u64);

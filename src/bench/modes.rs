@@ -128,6 +128,11 @@ pub fn result(
     .collect();
     result.title = title(mode, load, prepared, mean_bytes(outcome, load));
     result.notes = target.notes();
+    if mode == Mode::Consume && !prepared.made {
+        result.notes.push(
+            "records of another's making: bytes are those of their batches, with headers and as they are compressed".to_owned(),
+        );
+    }
     if result.partial.is_some()
         && let Some(complaint) = target.complaint()
     {
@@ -191,15 +196,18 @@ fn title(mode: Mode, load: &Load, prepared: &Prepared, record_bytes: f64) -> Str
         Some("1") => "durable",
         Some(_) => "not durable",
     };
+    let batch = match mode {
+        Mode::Consume if !prepared.made => String::new(),
+        _ => format!(" x {} a batch", load.batch_records),
+    };
     let rate = match mode {
         Mode::Consume => "closed loop".to_owned(),
         Mode::Produce | Mode::EndToEnd => load.rate.to_string(),
     };
     format!(
-        "{}: {:.0} B x {} a batch, {} partitions, {} producers, {} consumers, acks={} ({flush}), {}, {rate}{verified}",
+        "{}: {:.0} B{batch}, {} partitions, {} producers, {} consumers, acks={} ({flush}), {}, {rate}{verified}",
         mode.word(),
         record_bytes,
-        load.batch_records,
         prepared.topic.partitions(),
         load.producers,
         load.consumers * load.copies,

@@ -31,6 +31,8 @@ use crate::wire::ApiKey;
 pub struct Phase {
     pub load: Arc<Load>,
     pub topic: Topic,
+    /// Others have filled the topic: nothing is known of its records.
+    pub foreign: bool,
     pub templates: Arc<Templates>,
     pub plans: Vec<CorePlan>,
     /// One for each plan.
@@ -356,7 +358,8 @@ impl Phase {
             let end = ends.as_ref().map_or(i64::MAX, |ends| ends[at]);
             Cursor::new(p, first[p as usize]).until(end)
         });
-        let (_, record_bytes) = self.templates.means();
+        let foreign = self.foreign && matches!(kind, Kind::Loop { .. });
+        let record_bytes = (!foreign).then(|| self.templates.means().1);
         let fetch_bytes = match kind {
             Kind::Back => self.load.fetch_bytes.max(BACK_FETCH_BYTES),
             Kind::Follow | Kind::Loop { .. } | Kind::Cold { .. } => self.load.fetch_bytes,

@@ -31,6 +31,7 @@ fn phase(sink: &Sink, load: Load, seconds: f64, reading: Reading) -> Phase {
     Phase {
         plans: plan(&topic, &[1.0], load.producers, consumers, 1).expect("a plan"),
         topic,
+        foreign: false,
         templates: Arc::new(templates),
         cores: vec![executor::available_cores()[0]],
         rate: (reading == Reading::Nothing).then_some(load.rate),

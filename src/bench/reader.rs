@@ -23,8 +23,8 @@ pub struct Reader {
     pub limits: FetchLimits,
     pub verify: bool,
     pub was_caught_up: bool,
-    /// Bytes of values and keys per record, for what was not sent by this process.
-    pub record_bytes: f64,
+    /// Bytes of values and keys per record. Of records that others have made they are not known: counted are those of their batches.
+    pub record_bytes: Option<f64>,
     pub core: Rc<Core>,
 }
 
@@ -184,7 +184,7 @@ impl Reader {
         let mut spent = core.verify_ns.get();
         let with_ledger = !matches!(self.kind, Kind::Loop { .. } | Kind::Cold { .. });
         let follow = self.kind == Kind::Follow;
-        let record_bytes = self.record_bytes;
+        let value_bytes = self.value_bytes();
         let mut verifier = Verifier {
             checks: &mut checks,
             spent_ns: self.verify.then_some(&mut spent),
@@ -198,13 +198,22 @@ impl Reader {
                     sent: intended,
                     now,
                     records: seen.records,
-                    bytes: (seen.records as f64 * record_bytes) as u64,
+                    bytes: value_bytes(seen.records, seen.wire_bytes),
                     wire_bytes: seen.wire_bytes,
                 });
             }
         })?;
         core.verify_ns.set(spent);
         Ok(())
+    }
+
+    /// Bytes of so many records in batches of so many bytes.
+    fn value_bytes(&self) -> impl Fn(u64, u64) -> u64 + use<> {
+        let record_bytes = self.record_bytes;
+        move |records, wire_bytes| match record_bytes {
+            Some(each) => (records as f64 * each) as u64,
+            None => wire_bytes,
+        }
     }
 
     /// A fetch of a `Loop` is a thing with a latency of its own; gives the records that count.
@@ -214,7 +223,7 @@ impl Reader {
         }
         let core = &self.core;
         let live = &core.live;
-        let bytes = (counted.records as f64 * self.record_bytes) as u64;
+        let bytes = self.value_bytes()(counted.records, counted.wire_bytes);
         live.read_records
             .fetch_add(counted.records, Ordering::Relaxed);
         live.read_bytes.fetch_add(bytes, Ordering::Relaxed);

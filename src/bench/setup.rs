@@ -165,6 +165,7 @@ fn phase(
     Ok(Phase {
         load: Arc::new(load.clone()),
         topic: prepared.topic.clone(),
+        foreign: !prepared.made,
         templates: Arc::new(templates),
         plans,
         cores: target.load_cores.clone(),

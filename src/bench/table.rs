@@ -87,12 +87,15 @@ fn add_around(out: &mut String, result: &RunResult) {
     line(out, "");
     let v = &result.verification;
     if v.on {
-        let mut text = format!(
-            "verified  {} records: {} faults; cost {:.2} CPU-s of the load side",
-            count(v.checks.records as f64),
-            v.checks.faults(),
-            v.cost_seconds
-        );
+        let mut text = match v.checks.records {
+            0 => "verified  nothing: no record was read".to_owned(),
+            records => format!(
+                "verified  {} records: {} faults; cost {:.2} CPU-s of the load side",
+                count(records as f64),
+                v.checks.faults(),
+                v.cost_seconds
+            ),
+        };
         if v.read_back_seconds >= 0.01 {
             let _ = write!(
                 text,

@@ -187,7 +187,7 @@ fn tell_stopped(ended: &[Stopped]) {
         left => format!("{left} shards not flushed in time, whose logs the next start verifies"),
     };
     tell(format_args!(
-        "stopped: {} partitions, {} offline, {} bytes of log written since, {checkpoints}, in {} ms",
+        "stopped: {} partitions, {} offline, {} bytes of log still written, {checkpoints}, in {} ms",
         sum(|one| one.partitions),
         sum(|one| one.offline),
         sum(|one| one.bytes_written),

@@ -67,7 +67,7 @@ def told(broker, by):
     """A line when the stop begins, and one that says what was done."""
     lines = broker.log.read_text().splitlines()
     stop = [line for line in lines if line.startswith("stop")]
-    done = r"stopped: \d+ partitions, 0 offline, \d+ bytes of log written since, checkpoint written, in \d+ ms"
+    done = r"stopped: \d+ partitions, 0 offline, \d+ bytes of log still written, checkpoint written, in \d+ ms"
     if len(stop) != 2 or not stop[0].startswith(f"stopping on {by}: ") or not re.fullmatch(done, stop[1]) or lines[-1] != stop[1]:
         raise Failed(f"what is said of the stop: {lines[-5:]}")
 
