@@ -221,6 +221,10 @@ fn medians(steps: &[Step]) -> Vec<Median> {
         .into_iter()
         .filter_map(|(name, number, shown)| {
             let (a, b) = (median_of("A", number)?, median_of("B", number)?);
+            // Less than the clock can tell, as the CPU time of a short run: there is no ratio to it.
+            if b == 0.0 {
+                return None;
+            }
             Some(Median {
                 name: name.to_owned(),
                 a,
