@@ -58,7 +58,14 @@ impl Shard {
 
     /// The disk is full and something must be written all the same.
     pub(super) async fn release_ballast(&self) -> Result<(), StorageError> {
-        file::delete(&self.settings.data.join(BALLAST)).await
+        let path = self.settings.data.join(BALLAST);
+        // XFS frees the blocks of a removed file some time later, those of one that is cut at once.
+        match SegmentFile::open(&path, WriteMode::Buffered).await {
+            Ok(file) => file.truncate_and_sync(0).await?,
+            Err(gone) if gone.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        file::delete(&path).await
     }
 
     /// Makes the ballast, at start and again once there is plenty of room.
@@ -121,7 +128,8 @@ impl Shard {
 pub(super) fn with_ballast(data: &Path, write: impl Fn() -> io::Result<()>) -> io::Result<()> {
     match write() {
         Err(full) if full.kind() == io::ErrorKind::StorageFull => {
-            match fs::remove_file(data.join(BALLAST)) {
+            let path = data.join(BALLAST);
+            match fs::File::create(&path).and_then(|_cut| fs::remove_file(&path)) {
                 Ok(()) => write(),
                 Err(_) => Err(full),
             }
