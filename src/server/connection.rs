@@ -260,16 +260,17 @@ impl Connection {
 
     /// Waits until the peer has sent something.
     pub async fn readable(&self) -> Result<(), End> {
-        match unless(self.socket.readable(), self.shard.stopped()).await {
-            Some(result) => Ok(result?),
-            None => Err(End::Closed),
-        }
+        self.unless_stopped(self.socket.readable()).await
     }
 
     /// Waits until the peer has sent `bytes`; false if it takes its time.
     pub async fn readable_bytes(&self, bytes: usize) -> Result<bool, End> {
-        let readable = self.socket.readable_bytes(bytes, PATIENCE);
-        match unless(readable, self.shard.stopped()).await {
+        self.unless_stopped(self.socket.readable_bytes(bytes, PATIENCE))
+            .await
+    }
+
+    async fn unless_stopped<T>(&self, wait: impl Future<Output = io::Result<T>>) -> Result<T, End> {
+        match unless(wait, self.shard.stopped()).await {
             Some(result) => Ok(result?),
             None => Err(End::Closed),
         }

@@ -32,21 +32,7 @@ impl Shard {
                 position,
                 prealloc,
                 torn,
-            } => {
-                let file = self.open_segment(cell, segment).await?;
-                let kept = match torn {
-                    true => keep_torn(cell, segment, position).await,
-                    false => Ok(()),
-                };
-                let cut = match kept {
-                    Ok(()) => file.truncate_and_sync(position).await,
-                    Err(error) => Err(error),
-                };
-                match cut {
-                    Ok(()) => self.set_aside_blocks(cell, &file, position, prealloc).await,
-                    Err(error) => Err(error),
-                }
-            }
+            } => self.cut(cell, segment, position, prealloc, torn).await,
             IoOp::Preallocate { segment, from, to } => {
                 let file = self.open_segment(cell, segment).await?;
                 self.set_aside_blocks(cell, &file, from, to).await
@@ -103,6 +89,23 @@ impl Shard {
         result.map_err(failure)
     }
 
+    /// Cuts off what is behind the end that a recovery found.
+    async fn cut(
+        self: &Rc<Self>,
+        cell: &Rc<PartitionCell>,
+        segment: Offset,
+        position: u64,
+        prealloc: u64,
+        torn: bool,
+    ) -> Result<(), StorageError> {
+        let file = self.open_file(cell, segment).await?;
+        if torn {
+            keep_torn(cell, segment, position).await?;
+        }
+        file.truncate_and_sync(position).await?;
+        self.set_aside_blocks(cell, &file, position, prealloc).await
+    }
+
     /// Makes the file of a new segment, over a dropped one if there is one.
     async fn create(
         self: &Rc<Self>,
@@ -124,9 +127,7 @@ impl Shard {
                 created => created?,
             },
             Some(old) => {
-                for extension in ["index", "timeindex", "snapshot", TORN] {
-                    file::delete(&segment_path(cell, old, extension)).await?;
-                }
+                delete_companions(cell, old).await?;
                 let dropped = cell.segments.borrow_mut().remove(&old);
                 let open = dropped.and_then(|old| old.open_file());
                 let old_path = segment_path(cell, old, "log");
@@ -242,7 +243,13 @@ async fn keep_torn(
 }
 
 async fn delete_segment(cell: &PartitionCell, segment: Offset) -> Result<(), StorageError> {
-    for extension in ["index", "timeindex", "snapshot", TORN, "log"] {
+    delete_companions(cell, segment).await?;
+    file::delete(&segment_path(cell, segment, "log")).await
+}
+
+/// Removes the files that lie beside a segment's log.
+async fn delete_companions(cell: &PartitionCell, segment: Offset) -> Result<(), StorageError> {
+    for extension in ["index", "timeindex", "snapshot", TORN] {
         file::delete(&segment_path(cell, segment, extension)).await?;
     }
     Ok(())
