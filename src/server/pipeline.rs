@@ -15,7 +15,7 @@ use super::outcome::LaterReply;
 use crate::base::MonoNs;
 use crate::base::limits::RESPONSES_QUEUED_MAX;
 use crate::io::clock;
-use crate::io::socket::{SENDFILE_BYTES_MIN, Socket};
+use crate::io::socket::Socket;
 use crate::io::sync::Notify;
 use crate::shard::{LogRange, Reply, Shard};
 
@@ -181,17 +181,26 @@ impl Pipeline {
         let mut sent = 0;
         while sent < range.bytes {
             let Some(piece) = self.shard.resolve(range, sent).await else {
-                // Deleted or unreadable meanwhile; the frame can't be finished.
+                tracing::warn!(
+                    "a connection was closed: records on their way to it were deleted (retention) or could not be read"
+                );
                 return Err(io::ErrorKind::ConnectionAborted.into());
             };
             let mut done = 0;
             while done < piece.len() {
-                let tried = match piece.bytes() {
-                    Some(bytes) if piece.len() - done < SENDFILE_BYTES_MIN => {
+                let tried = match piece.to_copy(done) {
+                    Some(bytes) => {
                         let more = more || sent + piece.len() < range.bytes;
-                        self.socket.try_send(&bytes[done..], more)?
+                        let tried = self.socket.try_send(bytes, more)?;
+                        piece.note_copied(tried.unwrap_or(0));
+                        tried
                     }
-                    _ => self.socket.try_sendfile(piece.for_send(done))?,
+                    None => {
+                        let tried = self.socket.try_sendfile(piece.for_send(done))?;
+                        let counters = &self.shard.counters;
+                        counters.fetch_sendfile_bytes.add(tried.unwrap_or(0) as u64);
+                        tried
+                    }
                 };
                 match tried {
                     Some(count) => {

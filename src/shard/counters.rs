@@ -90,6 +90,7 @@ counters! {
     Counter produce_duplicate_batches: "Record batches answered as duplicates";
     Counter fetch_requests: "Fetch requests begun";
     Counter fetch_bytes: "Bytes of record batches sent";
+    Counter fetch_sendfile_bytes: "Bytes of record batches sent by sendfile: those read so often that copies no longer pay";
     Counter fetch_cold_reads: "Reads of the disk for consumers";
     Counter cross_shard_produce: "Partitions of produce requests passed to another shard";
     Counter cross_shard_fetch: "Partitions of fetch requests asked of another shard";

@@ -186,6 +186,7 @@ impl Shard {
                 cell.name()
             )
         });
+        let _turn = self.turns.write();
         self.counters.disk_writes.one();
         self.counters.disk_write_bytes.add(to - from);
         file.write_blocks(from, sources).await

@@ -20,24 +20,31 @@ impl Shard {
         freed
     }
 
+    /// Drops what was read back, the longest unused first.
     fn evict_cold(&self, goal: usize) -> usize {
-        let mut pieces = Vec::new();
+        let (mut segments, mut pieces) = (Vec::new(), Vec::new());
         for cell in self.all_cells() {
             for segment in cell.segments.borrow().values() {
-                if let Some(used) = segment.image.borrow().oldest_cold() {
-                    pieces.push((used, segment.clone()));
+                let held = pieces.len();
+                pieces.extend(segment.image.borrow().cold_pieces());
+                if pieces.len() > held {
+                    segments.push(segment.clone());
                 }
             }
         }
-        pieces.sort_by_key(|(used, _)| *used);
-        let mut freed = 0;
-        for (used, segment) in pieces {
-            if freed >= goal {
-                break;
-            }
-            freed += segment.image.borrow_mut().evict_cold(used);
-        }
-        freed
+        pieces.sort_unstable_by_key(|(used, _)| *used);
+        let mut found = 0;
+        let last = pieces.iter().find(|(_, bytes)| {
+            found += bytes;
+            found >= goal
+        });
+        let Some((used, _)) = last.or(pieces.last()) else {
+            return 0;
+        };
+        let evicted = segments.iter();
+        evicted
+            .map(|segment| segment.image.borrow_mut().evict_cold(*used))
+            .sum()
     }
 
     /// Drops durable tails last used before `before`, the longest unused first.

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `append`, `in_place` | a batch comes in |
 //! | `driver`, `disk`, `files` | it goes to the disk |
-//! | `fetch`, `read` | it is found and read |
+//! | `fetch`, `read`, `turn` | it is found and read |
 //! | `lookup` | offsets by timestamp, epochs |
 //! | `recover`, `checkpoint`, `refused` | start, what makes it short, what can't be opened |
 //! | `topics`, `aside` | a new image: partitions come and go |
@@ -38,6 +38,7 @@ mod refused;
 mod reply;
 mod space;
 mod topics;
+mod turn;
 mod upkeep;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -134,6 +135,7 @@ pub struct Shard {
     checkpoints: checkpoint::Checkpoints,
     producer_ids: controller::ProducerIds,
     space: space::Space,
+    turns: turn::Turns,
     files_kept: Rc<Cell<usize>>,
     /// Pieces of memory that another shard is sending from.
     exports: RefCell<HashMap<u64, Pinned>>,
@@ -180,6 +182,7 @@ impl Shard {
             checkpoints: checkpoint::Checkpoints::default(),
             producer_ids: controller::ProducerIds::default(),
             space: space::Space::default(),
+            turns: turn::Turns::default(),
             files_kept: Rc::default(),
             exports: RefCell::default(),
             next_export: Cell::new(0),

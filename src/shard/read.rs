@@ -12,6 +12,7 @@ use crate::base::limits::BLOCK_BYTES;
 use crate::base::{ErrorCode, Offset};
 use crate::io::arena::{Extent, Pinned, SliceRef};
 use crate::io::executor;
+use crate::io::socket::SENDFILE_BYTES_MIN;
 
 /// Bytes of a log in memory, for as long as it lives.
 pub enum Piece {
@@ -52,11 +53,21 @@ impl Piece {
         self.len() == 0
     }
 
-    /// The bytes, if they are this shard's.
-    pub fn bytes(&self) -> Option<&[u8]> {
+    /// What is left after `done` bytes, if it is this shard's and is to be sent as a copy.
+    pub fn to_copy(&self, done: usize) -> Option<&[u8]> {
         match self {
-            Piece::Here(pinned) => Some(pinned.bytes()),
+            Piece::Here(pinned) => {
+                let left = &pinned.bytes()[done..];
+                (left.len() < SENDFILE_BYTES_MIN || !pinned.is_sent_often()).then_some(left)
+            }
             Piece::There { .. } => None,
+        }
+    }
+
+    /// `count` bytes were sent as a copy.
+    pub fn note_copied(&self, count: usize) {
+        if let Piece::Here(pinned) = self {
+            pinned.note_copied(count);
         }
     }
 
@@ -202,6 +213,7 @@ impl Shard {
         open: &Rc<SegmentCell>,
         window: u64,
     ) -> Result<(), ErrorCode> {
+        let _turn = self.turns.read().await;
         let extent = self.extent(WINDOW_BYTES as usize).await;
         let failed = |error| {
             tracing::error!(partition = %cell.name(), "read failed: {error}");

@@ -15,6 +15,7 @@ from gotchas import expect, fetch
 
 CROSSINGS = ("cross_shard_produce", "cross_shard_fetch")
 LINES = 6000
+POPULAR_READS = 12
 
 
 def described(place):
@@ -76,6 +77,31 @@ def following_metadata(broker, report):
         for name in CROSSINGS:
             expect(sum(counted[name].values()), 0, name)
         note.detail = f"{sum(counted['produce_records'].values())} records over {len(counted['produce_records'])} shards"
+
+
+def read_by_many(broker, report):
+    """What is read often goes to the socket without a copy."""
+    topic = "popular"
+    with report.check("records read by many go by sendfile, those read by few do not; both are what was sent") as note:
+        with wire.Connection(*wire.address(broker.bootstrap)) as connection:
+            connection.create_topic(topic, 1)
+        counted = lambda: sum(metrics(broker.metrics)["fetch_sendfile_bytes"].values())  # noqa: E731
+        nodes, leaders = topics.until(lambda: topics.seed(broker).metadata(topic))
+        with wire.Connection(*nodes[leaders[0]]) as connection:
+            values = [bytes([65 + number]) * (512 << 10) for number in range(4)]
+            for value in values:
+                expect(connection.produce(topic, 0, records.batch([value]))[0], 0, "produce")
+            before = counted()
+            for turn in range(POPULAR_READS):
+                for offset, value in enumerate(values):
+                    _, data = connection.fetch_bytes(topic, 0, offset)
+                    [(_, found), *_] = records.read_batches(data)
+                    expect(found[0].value == value, True, f"record {offset} in turn {turn}")
+                if turn == 0:
+                    expect(counted() - before, 0, "bytes by sendfile in the first turn")
+            note.detail = f"{(counted() - before) >> 20} MiB by sendfile"
+            if counted() == before:
+                raise Failed("nothing went by sendfile")
 
 
 def sharing_a_node(broker, report):

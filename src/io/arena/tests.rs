@@ -117,6 +117,25 @@ fn without_the_punch_a_packet_in_flight_changes() {
     });
 }
 
+#[test]
+fn what_is_copied_often_is_sent_by_reference_from_then_on() {
+    let arena = Arena::new(1 << 20).expect("arena");
+    let extent = arena.allocate(64 << 10).expect("room");
+    let part = extent.pin(0, 16 << 10);
+    let mut copies = 0;
+    while !part.is_sent_often() {
+        part.note_copied(16 << 10);
+        copies += 1;
+    }
+    assert_eq!(copies, 4 * 8, "eight copies of the whole extent");
+    drop((part, extent));
+    assert_eq!(arena.counters().punched_bytes, 0, "nothing holds its pages");
+    let again = arena.allocate(64 << 10).expect("room").pin(0, 1);
+    assert!(!again.is_sent_often());
+    again.for_send();
+    assert!(again.is_sent_often(), "it is punched anyway");
+}
+
 async fn read_exactly(socket: Rc<crate::io::socket::Socket>, len: usize) -> Vec<u8> {
     let mut received = vec![0; len];
     let mut filled = 0;

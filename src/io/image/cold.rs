@@ -60,8 +60,11 @@ impl Cold {
             .sum()
     }
 
-    pub fn oldest(&self) -> Option<MonoNs> {
-        self.pieces.values().map(|piece| piece.used.get()).min()
+    /// When each piece was last asked for, and its bytes.
+    pub fn pieces(&self) -> impl Iterator<Item = (MonoNs, usize)> {
+        self.pieces
+            .values()
+            .map(|piece| (piece.used.get(), piece.pinned.extent().len()))
     }
 
     pub fn evict(&mut self, used: MonoNs) -> usize {

@@ -390,9 +390,9 @@ impl FileImage {
         self.cold.insert(position, pinned);
     }
 
-    /// When the cold piece that was not asked for the longest was last asked for.
-    pub fn oldest_cold(&self) -> Option<MonoNs> {
-        self.cold.oldest()
+    /// When each cold piece was last asked for, and its bytes.
+    pub fn cold_pieces(&self) -> impl Iterator<Item = (MonoNs, usize)> {
+        self.cold.pieces()
     }
 
     /// Drops cold pieces last asked for at or before `used`; returns their bytes.
