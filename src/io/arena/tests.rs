@@ -100,7 +100,53 @@ fn packet_in_flight_keeps_its_bytes() {
     }
 }
 
-/// The control of the test above: without the punch the bytes do change, so the test would notice.
+/// A hole in a part of a huge page would zero bytes that packets hold, so the part waits for the rest.
+#[test]
+fn a_part_of_a_huge_page_waits_until_all_of_it_is_free() {
+    on_shard(|| async {
+        let half = 1 << 20;
+        let arena = Arena::new(2 * half as u64).expect("arena");
+        let (client, server) = connection().await;
+        let first = arena.allocate(half).expect("room");
+        let second = arena.allocate(half).expect("room");
+        first.fill(0, half, |bytes| bytes.fill(1));
+        second.fill(0, half, |bytes| bytes.fill(2));
+        let slice = first.pin(0, half).for_send();
+        let sent = server.try_sendfile(slice).expect("sends").expect("room");
+        drop(first);
+        assert_eq!((arena.counters().punched_bytes, arena.free()), (0, 0));
+        assert!(arena.allocate(1).is_none());
+        assert_eq!(second.pin(half - 1, 1).bytes(), [2]);
+        drop(second);
+        assert_eq!(arena.counters().punched_bytes, 2 * half as u64);
+        assert_eq!(arena.free(), 2 * half as u64);
+        let again = arena.allocate(2 * half).expect("room");
+        again.fill(0, 2 * half, |bytes| bytes.fill(3));
+        let received = read_exactly(client, sent).await;
+        assert!(received == vec![1; sent], "a packet changed under way");
+    });
+}
+
+/// Small pages would do, but slower: where the kernel makes huge ones at all, the arena has them.
+#[test]
+fn pages_are_huge_where_the_kernel_makes_them() {
+    let arena = Arena::new(4 << 20).expect("arena");
+    let extent = arena.allocate(4 << 20).expect("room");
+    extent.fill(0, 4 << 20, |bytes| bytes.fill(7));
+    let base = extent.pin(0, 1).address() as usize;
+    assert_eq!(base % HUGE_BYTES, 0);
+    let smaps = std::fs::read_to_string("/proc/self/smaps").expect("procfs");
+    let begin = format!("{base:x}-");
+    let of_it = smaps.split(&begin).nth(1).expect("it is mapped");
+    let mapped = of_it
+        .lines()
+        .find(|line| line.starts_with("ShmemPmdMapped"));
+    let mapped = mapped.and_then(|line| line.split_whitespace().nth(1));
+    let huge: u64 = mapped.map_or(0, |kib| kib.parse().expect("a number"));
+    assert_eq!(huge / 2048, arena.counters().huge_pages);
+}
+
+/// The control of `packet_in_flight_keeps_its_bytes`: without the punch the bytes do change, so the test would notice.
 #[test]
 fn without_the_punch_a_packet_in_flight_changes() {
     on_shard(|| async {
