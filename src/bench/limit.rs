@@ -18,6 +18,8 @@ const WARMUP: Duration = Duration::from_millis(300);
 const IN_FLIGHT: usize = 64;
 /// What each fetch brings: one piece of an arena.
 const CANNED_BYTES: usize = 1 << 20;
+/// More than a cache holds, as the records of a broker are.
+const SPREAD_BYTES: usize = 256 << 20;
 const IN_FLIGHT_BYTES: usize = 8 << 20;
 
 /// What the load side reaches against the sink, and how busy it is then.
@@ -47,6 +49,7 @@ pub fn measure(target: &Target, phase: &Phase) -> Result<Limit, String> {
         Behaviour {
             records,
             end_offset,
+            spread_bytes: SPREAD_BYTES,
             ..Behaviour::default()
         },
     )?;

@@ -4,6 +4,7 @@
 //! Always: answers in order, each at least `delay` after its request; nothing is answered during a stall.
 //! It is no broker: topics and offsets are not known to it.
 
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -16,7 +17,7 @@ use bytes::Bytes;
 use super::process::{self, Watched};
 use crate::base::MonoNs;
 use crate::client::{ClientError, Receiver};
-use crate::io::arena::{Arena, Pinned};
+use crate::io::arena::{Arena, GRANULE_BYTES, Pinned};
 use crate::io::executor::{self, ShardHandle};
 use crate::io::listener::Listener;
 use crate::io::socket::Socket;
@@ -42,6 +43,8 @@ pub struct Behaviour {
     pub records: Bytes,
     /// The offset behind them.
     pub end_offset: i64,
+    /// So many bytes of memory hold them, copy behind copy, and are sent from in turn: what lies in the cache costs less.
+    pub spread_bytes: usize,
 }
 
 /// A running server; dropping it ends it.
@@ -98,7 +101,7 @@ impl Drop for Sink {
 }
 
 async fn serve(mut listener: Listener, behaviour: Behaviour, ends: &AtomicBool) {
-    let records = in_arena(&behaviour.records);
+    let records = Rc::new(Copies::new(&behaviour));
     let behaviour = Rc::new(behaviour);
     let mut first = None;
     while !ends.load(Ordering::SeqCst) {
@@ -122,25 +125,46 @@ async fn serve(mut listener: Listener, behaviour: Behaviour, ends: &AtomicBool) 
 }
 
 /// The records where `sendfile` takes them from, as a broker has them.
-fn in_arena(records: &Bytes) -> Option<Pinned> {
-    if records.is_empty() {
-        return None;
+#[derive(Default)]
+struct Copies {
+    held: Vec<Pinned>,
+    next: Cell<usize>,
+}
+
+impl Copies {
+    fn new(behaviour: &Behaviour) -> Copies {
+        let records = &behaviour.records;
+        if records.is_empty() {
+            return Copies::default();
+        }
+        let count = (behaviour.spread_bytes / records.len()).max(1);
+        let each = records.len().next_power_of_two().max(GRANULE_BYTES);
+        let arena = Arena::new((count * each) as u64);
+        let held = arena.map(|arena| (0..count).map_while(|_| arena.hold(records)).collect());
+        Copies {
+            held: held.unwrap_or_default(),
+            next: Cell::new(0),
+        }
     }
-    let arena = Arena::new(2 * records.len().next_power_of_two() as u64).ok()?;
-    arena.hold(records)
+
+    fn next(&self) -> Option<&Pinned> {
+        let next = self.next.get();
+        self.next.set(next + 1);
+        self.held.get(next % self.held.len().max(1))
+    }
 }
 
 struct Connection {
     socket: Rc<Socket>,
     behaviour: Rc<Behaviour>,
-    records: Option<Pinned>,
+    records: Rc<Copies>,
     began: MonoNs,
     answers: Rc<Answers>,
 }
 
 #[derive(Default)]
 struct Answers {
-    queue: std::cell::RefCell<std::collections::VecDeque<(MonoNs, Frame)>>,
+    queue: RefCell<std::collections::VecDeque<(MonoNs, Frame)>>,
     more: sync::Notify,
 }
 
@@ -174,7 +198,7 @@ impl Connection {
 async fn send(
     socket: Rc<Socket>,
     behaviour: Rc<Behaviour>,
-    records: Option<Pinned>,
+    records: Rc<Copies>,
     began: MonoNs,
     answers: Rc<Answers>,
 ) {
@@ -191,7 +215,7 @@ async fn send(
         }
         let sent = match frame.gaps.is_empty() {
             true => send_small(&socket, &behaviour, frame, &answers).await,
-            false => send_with_records(&socket, &frame, records.as_ref()).await,
+            false => send_with_records(&socket, &frame, &records).await,
         };
         if sent.is_err() {
             return;
@@ -219,16 +243,12 @@ async fn send_small(
 }
 
 /// Heads by `send`, records by `sendfile`, as a broker does.
-async fn send_with_records(
-    socket: &Socket,
-    frame: &Frame,
-    records: Option<&Pinned>,
-) -> io::Result<()> {
+async fn send_with_records(socket: &Socket, frame: &Frame, records: &Copies) -> io::Result<()> {
     let mut at = 0;
     for gap in &frame.gaps {
         socket.send(&frame.bytes[at..gap.at], true).await?;
         at = gap.at;
-        let pinned = records.ok_or(io::ErrorKind::NotFound)?;
+        let pinned = records.next().ok_or(io::ErrorKind::NotFound)?;
         let slice = pinned.for_send();
         let mut sent = 0;
         while sent < gap.bytes {

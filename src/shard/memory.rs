@@ -117,8 +117,8 @@ impl Shard {
     }
 }
 
-/// An eviction frees at least this part of the arena.
-const EVICT_PART: u64 = 32;
+/// An eviction frees at least this part of the arena: it looks at everything there is.
+const EVICT_PART: u64 = 16;
 const NOTHING_TO_EVICT_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
 /// After so many waits for nothing the disk is not what it waits for.
 const FRUITLESS_MAX: u32 = 100;
