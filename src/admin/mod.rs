@@ -90,6 +90,12 @@ async fn text(shard: &Rc<Shard>) -> String {
                 gauge("partitions_offline", "Partitions offline now", offline),
                 gauge("arena_bytes_used", "Bytes of the arena in use", used),
                 gauge("arena_bytes", "Bytes of the arena", budget),
+                Metric {
+                    name: "arena_huge_pages",
+                    meaning: "Huge pages of 2 MiB that the system gave the arena; 0: it runs on small ones, and slower",
+                    kind: Kind::Counter,
+                    value: shard.arena.counters().huge_pages,
+                },
             ]);
             all
         });

@@ -17,9 +17,9 @@ use super::image::Receiving;
 use super::ring::Ring;
 use super::{clock, executor, sys};
 
-/// From this size on bytes in the arena go by `sendfile`, below by a copying `send`: what the page references cost
-/// against the copy. To be measured again on a real network card; on loopback the two cost about the same.
-pub const SENDFILE_BYTES_MIN: usize = 16 << 10;
+/// Below this size bytes in the arena are always copied on their way out: page references cost more than the copy, and small places
+/// that were sent from by reference keep their neighbours waiting for new pages.
+pub const SENDFILE_BYTES_MIN: usize = 64 << 10;
 
 /// A peer that doesn't answer for about this long is gone.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);

@@ -14,10 +14,10 @@ use futures_lite::future::{self, FutureExt};
 use super::outcome::LaterReply;
 use crate::base::MonoNs;
 use crate::base::limits::RESPONSES_QUEUED_MAX;
-use crate::io::clock;
 use crate::io::socket::Socket;
 use crate::io::sync::Notify;
-use crate::shard::{LogRange, Reply, Shard};
+use crate::io::{clock, executor};
+use crate::shard::{LogRange, Reply, Rest, Shard};
 
 /// See the module.
 pub struct Pipeline {
@@ -188,15 +188,15 @@ impl Pipeline {
             };
             let mut done = 0;
             while done < piece.len() {
-                let tried = match piece.to_copy(done) {
-                    Some(bytes) => {
+                let tried = match piece.rest(done) {
+                    Rest::Copy(bytes) => {
                         let more = more || sent + piece.len() < range.bytes;
                         let tried = self.socket.try_send(bytes, more)?;
                         piece.note_copied(tried.unwrap_or(0));
                         tried
                     }
-                    None => {
-                        let tried = self.socket.try_sendfile(piece.for_send(done))?;
+                    Rest::Reference(slice) => {
+                        let tried = self.socket.try_sendfile(slice)?;
                         let counters = &self.shard.counters;
                         counters.fetch_sendfile_bytes.add(tried.unwrap_or(0) as u64);
                         tried
@@ -211,12 +211,16 @@ impl Pipeline {
                 }
             }
             sent += done;
+            self.shard.counters.fetch_bytes.add(done as u64);
             if done < piece.len() {
                 // Full: let go of the memory while the peer takes its time.
                 drop(piece);
                 self.socket.writable().await?;
+            } else if sent < range.bytes && done >= TURN_BYTES {
+                // A fast reader's socket is never full: who waits for a write meanwhile goes first.
+                drop(piece);
+                executor::yield_now().await;
             }
-            self.shard.counters.fetch_bytes.add(done as u64);
         }
         Ok(())
     }
@@ -225,6 +229,8 @@ impl Pipeline {
 /// Answers up to this size are gathered into one send.
 const SMALL_BYTES_MAX: usize = 16 << 10;
 const GATHERED_BYTES_MAX: usize = 64 << 10;
+/// After a piece of so many bytes others go first.
+const TURN_BYTES: usize = 64 << 10;
 
 /// `future`, unless `other` ends first.
 pub async fn unless<T>(

@@ -60,6 +60,7 @@ pub use find::Found;
 pub use groups::member_uuid;
 pub use in_place::InPlace;
 pub use lookup::{ListedOffset, LogDir, OffsetAsk};
+pub use read::Rest;
 pub use recover::Recovered;
 pub use refused::RefusedPartitions;
 pub use reply::{LogRange, Reply};

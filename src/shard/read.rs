@@ -22,6 +22,21 @@ pub enum Piece {
         slice: SliceRef,
         release: Release,
     },
+    /// Too small to be borrowed from another shard.
+    Copied(Vec<u8>),
+}
+
+/// How what is left of a piece is to be sent.
+pub enum Rest<'a> {
+    Copy(&'a [u8]),
+    /// By `sendfile`.
+    Reference(SliceRef),
+}
+
+/// What another shard gives of its memory.
+enum Lent {
+    Copy(Vec<u8>),
+    Slice(SliceRef, u64),
 }
 
 /// Tells the owner of a borrowed piece that it is free.
@@ -46,6 +61,7 @@ impl Piece {
         match self {
             Piece::Here(pinned) => pinned.len(),
             Piece::There { slice, .. } => slice.len,
+            Piece::Copied(bytes) => bytes.len(),
         }
     }
 
@@ -53,14 +69,18 @@ impl Piece {
         self.len() == 0
     }
 
-    /// What is left after `done` bytes, if it is this shard's and is to be sent as a copy.
-    pub fn to_copy(&self, done: usize) -> Option<&[u8]> {
+    /// What is left after `done` bytes.
+    pub fn rest(&self, done: usize) -> Rest<'_> {
         match self {
             Piece::Here(pinned) => {
-                let left = &pinned.bytes()[done..];
-                (left.len() < SENDFILE_BYTES_MIN || !pinned.is_sent_often()).then_some(left)
+                let left = pinned.len() - done;
+                match left >= SENDFILE_BYTES_MIN && pinned.is_sent_often() {
+                    true => Rest::Reference(pinned.part(done, left).for_send()),
+                    false => Rest::Copy(&pinned.bytes()[done..]),
+                }
             }
-            Piece::There { .. } => None,
+            Piece::There { slice, .. } => Rest::Reference(slice.part(done, slice.len - done)),
+            Piece::Copied(bytes) => Rest::Copy(&bytes[done..]),
         }
     }
 
@@ -68,14 +88,6 @@ impl Piece {
     pub fn note_copied(&self, count: usize) {
         if let Piece::Here(pinned) = self {
             pinned.note_copied(count);
-        }
-    }
-
-    /// What is left after `done` bytes, for `sendfile`.
-    pub fn for_send(&self, done: usize) -> SliceRef {
-        match self {
-            Piece::Here(pinned) => pinned.part(done, pinned.len() - done).for_send(),
-            Piece::There { slice, .. } => slice.part(done, slice.len - done),
         }
     }
 }
@@ -97,21 +109,27 @@ impl Shard {
                 .read_at(&cell, range.segment, position, wanted)
                 .await
                 .ok()?;
+            if pinned.len() < SENDFILE_BYTES_MIN {
+                return Some(Lent::Copy(pinned.bytes().to_vec()));
+            }
             let slice = pinned.for_send();
             let export = shard.next_export.get();
             shard.next_export.set(export + 1);
             shard.exports.borrow_mut().insert(export, pinned);
-            Some((slice, export))
+            Some(Lent::Slice(slice, export))
         });
-        let (slice, export) = lent.await.ok()??;
-        Some(Piece::There {
-            slice,
-            release: Release {
-                shard: self.clone(),
-                owner,
-                export,
+        let piece = match lent.await.ok()?? {
+            Lent::Copy(bytes) => Piece::Copied(bytes),
+            Lent::Slice(slice, export) => Piece::There {
+                slice,
+                release: Release {
+                    shard: self.clone(),
+                    owner,
+                    export,
+                },
             },
-        })
+        };
+        Some(piece)
     }
 
     /// Up to `wanted` bytes (at least one) of a segment from `position` on, all of them durable.

@@ -148,6 +148,20 @@ def sharing_a_node(broker, report):
             expect(found[0].value, b"crosses", "fetch from there")
         for name in CROSSINGS:
             expect(counted(name)[owners[here]], 1, name)
+    with report.check("--nodes 1: large records of another shard are sent from its memory, time after time"):
+        value = bytes(range(256)) * 2048
+        with wire.Connection(*wire.address(broker.bootstrap)) as connection:
+            expect(connection.produce(topic, here, records.batch([b"settles"]))[0], 0, "produce here")
+            code, base, *_ = connection.produce(topic, there, records.batch([value]))
+            expect(code, 0, "produce there")
+            before = sum(counted("fetch_sendfile_bytes").values())
+            for turn in range(3):
+                _, data = connection.fetch_bytes(topic, there, base)
+                [(_, found)] = records.read_batches(data)
+                expect(found[0].value == value, True, f"the record in turn {turn}")
+            by_sendfile = sum(counted("fetch_sendfile_bytes").values()) - before
+            if by_sendfile < 3 * len(value) - (64 << 10):
+                raise Failed(f"{by_sendfile} bytes by sendfile")
     with report.check("--nodes 1: a fetch that waits is woken by the other shard"):
         with wire.Connection(*wire.address(broker.bootstrap)) as waiting, wire.Connection(*wire.address(broker.bootstrap)) as other:
             expect(waiting.produce(topic, here, records.batch([b"settles"]))[0], 0, "produce here")
