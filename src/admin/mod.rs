@@ -94,7 +94,7 @@ async fn text(shard: &Rc<Shard>) -> String {
                     name: "arena_huge_pages",
                     meaning: "Huge pages of 2 MiB that the system gave the arena; 0: it runs on small ones, and slower",
                     kind: Kind::Counter,
-                    value: shard.arena.counters().huge_pages,
+                    value: shard.arena.huge_pages(),
                 },
             ]);
             all

@@ -1,6 +1,6 @@
 //! Runs what has no asynchronous call (reading directories, old kernels' missing opcodes) on a thread of its own.
-//! Two threads per process, started at first use, not pinned; any shard may ask: one for what writes wait for, one for what frees
-//! blocks of the disk, which takes as long as it takes.
+//! Three threads per process, started at first use, not pinned; any shard may ask: one for what writes wait for, one for what frees
+//! blocks of the disk, which takes as long as it takes, one for huge pages.
 //! Always: a shard never waits in a blocking call; a caller that is dropped loses the answer, the work is still done.
 //! Disk reads and writes of the data path go through `ring`.
 
@@ -25,6 +25,8 @@ pub(super) enum Lane {
     Short,
     /// Deletes: one may take seconds, and nobody's write waits for it.
     Deletes,
+    /// Asks the system for memory.
+    Memory,
 }
 
 /// Runs `work` on the blocking thread and waits for its result.
@@ -67,9 +69,11 @@ pub(super) async fn run_in<T: Send + 'static>(
 pub(super) fn submit(lane: Lane, job: Job) {
     static SHORT: OnceLock<Arc<Queue>> = OnceLock::new();
     static DELETES: OnceLock<Arc<Queue>> = OnceLock::new();
+    static MEMORY: OnceLock<Arc<Queue>> = OnceLock::new();
     let (queue, name) = match lane {
         Lane::Short => (&SHORT, "blocking"),
         Lane::Deletes => (&DELETES, "deletes"),
+        Lane::Memory => (&MEMORY, "memory"),
     };
     let queue = queue.get_or_init(|| {
         let queue = Arc::new(Queue::default());

@@ -128,7 +128,12 @@ impl Extent {
     }
 
     fn address(&self, start: usize, len: usize) -> *mut u8 {
-        self.0.arena.0.mapping.address(self.0.offset + start, len)
+        self.0
+            .arena
+            .0
+            .pages
+            .mapping
+            .address(self.0.offset + start, len)
     }
 
     fn check(&self, start: usize, len: usize) {

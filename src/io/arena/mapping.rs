@@ -59,7 +59,7 @@ impl Mapping {
         };
         base?;
         // A kernel without huge pages refuses the first one, which is as good.
-        let _ = mapping.advise(0, len, libc::MADV_NOHUGEPAGE);
+        let _ = mapping.advise(0, len, libc::MADV_HUGEPAGE);
         let _ = mapping.advise(0, len, libc::MADV_DONTDUMP);
         Ok(mapping)
     }
@@ -67,16 +67,9 @@ impl Mapping {
     /// Makes one huge page of `HUGE_BYTES` from `offset` on, whatever the system's settings are (Linux 6.1). Otherwise its pages
     /// stay small.
     pub fn make_huge(&self, offset: usize) -> io::Result<()> {
-        let huge = self
-            .advise(offset, HUGE_BYTES, libc::MADV_HUGEPAGE)
-            // Where there is no page at all, none is made huge.
-            .and_then(|()| self.advise(offset, BLOCK_BYTES as usize, libc::MADV_POPULATE_WRITE))
-            .and_then(|()| self.advise(offset, HUGE_BYTES, libc::MADV_COLLAPSE));
-        if huge.is_err() {
-            // It was refused before as well where there are none.
-            let _ = self.advise(offset, HUGE_BYTES, libc::MADV_NOHUGEPAGE);
-        }
-        huge
+        // Where there is no page at all, none is made huge.
+        self.advise(offset, BLOCK_BYTES as usize, libc::MADV_POPULATE_WRITE)?;
+        self.advise(offset, HUGE_BYTES, libc::MADV_COLLAPSE)
     }
 
     fn advise(&self, offset: usize, len: usize, advice: libc::c_int) -> io::Result<()> {
@@ -119,6 +112,12 @@ impl Mapping {
         sys::check(result).map(drop)
     }
 }
+
+// SAFETY: a descriptor, addresses and lengths that never change; what it does is system calls. Who may touch the bytes, and on
+// which thread, is decided by `extent`. Run by `arena::tests`.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {

@@ -10,6 +10,7 @@
 mod buddy;
 mod extent;
 mod mapping;
+mod pages;
 mod regions;
 
 pub use extent::{Extent, Pinned, SliceRef};
@@ -18,10 +19,12 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::RawFd;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::sync::{Counted, Notify};
 use buddy::Buddy;
-use mapping::{HUGE_BYTES, Mapping};
+use mapping::Mapping;
+use pages::Pages;
 use regions::Regions;
 
 /// A handle on the arena of a shard.
@@ -29,11 +32,9 @@ use regions::Regions;
 pub struct Arena(Rc<ArenaState>);
 
 struct ArenaState {
-    mapping: Mapping,
+    pages: Arc<Pages>,
     buddy: RefCell<Buddy>,
     regions: RefCell<Regions>,
-    /// How often in a row a huge page was refused.
-    huge_refused: Cell<u32>,
     room: Notify,
     pressure: Notify,
     /// Largest allocation that was refused since room was last made.
@@ -48,7 +49,6 @@ struct ArenaState {
 pub struct ArenaCounters {
     pub allocations: u64,
     pub refusals: u64,
-    pub huge_pages: u64,
     pub punched_bytes: u64,
     /// Bytes that can't be used any more because the kernel refused to punch them.
     pub lost_bytes: u64,
@@ -65,10 +65,9 @@ impl Arena {
         let granules = (budget / GRANULE_BYTES as u64).clamp(1, u32::MAX as u64 / 2) as u32;
         let mapping = Mapping::new(granules as usize * GRANULE_BYTES)?;
         Ok(Arena(Rc::new(ArenaState {
-            mapping,
+            pages: Pages::new(mapping),
             buddy: RefCell::new(Buddy::new(granules)),
             regions: RefCell::new(Regions::new(granules)),
-            huge_refused: Cell::new(0),
             room: Notify::new(),
             pressure: Notify::new(),
             wanted: Cell::new(0),
@@ -90,7 +89,12 @@ impl Arena {
             Some(start) => {
                 self.0.count(|counters| counters.allocations += 1);
                 let fresh = self.0.regions.borrow_mut().take(start, count);
-                fresh.into_iter().for_each(|region| self.make_huge(region));
+                if let Some(last) = fresh.last() {
+                    self.0.pages.soon(last + 1..=last + REGIONS_AHEAD);
+                }
+                fresh
+                    .into_iter()
+                    .for_each(|region| self.0.pages.now(region));
                 Some(Extent::new(
                     self.clone(),
                     start as usize * GRANULE_BYTES,
@@ -149,12 +153,12 @@ impl Arena {
 
     /// Bytes of the largest extent there can be, when nothing else is in memory.
     pub fn extent_bytes_max(&self) -> usize {
-        let granules = self.0.mapping.len() / GRANULE_BYTES;
+        let granules = self.0.pages.mapping.len() / GRANULE_BYTES;
         (GRANULE_BYTES << granules.ilog2()).min(EXTENT_BYTES_MAX)
     }
 
     pub fn budget(&self) -> u64 {
-        self.0.mapping.len() as u64
+        self.0.pages.mapping.len() as u64
     }
 
     pub fn free(&self) -> u64 {
@@ -170,29 +174,18 @@ impl Arena {
         self.0.buddy.borrow().largest() as usize * GRANULE_BYTES
     }
 
+    /// Huge pages that the system gave so far.
+    pub fn huge_pages(&self) -> u64 {
+        self.0.pages.made()
+    }
+
     pub fn counters(&self) -> ArenaCounters {
         self.0.counters.get()
     }
 
     /// The memfd, for `sendfile`.
     pub fn fd(&self) -> RawFd {
-        self.0.mapping.fd()
-    }
-
-    /// A region that has no pages yet gets a huge one, if there is one.
-    fn make_huge(&self, region: u32) {
-        let offset = region as usize * HUGE_BYTES;
-        let refused = self.0.huge_refused.get();
-        if refused >= HUGE_REFUSED_MAX || offset + HUGE_BYTES > self.0.mapping.len() {
-            return;
-        }
-        match self.0.mapping.make_huge(offset) {
-            Ok(()) => {
-                self.0.huge_refused.set(0);
-                self.0.count(|counters| counters.huge_pages += 1);
-            }
-            Err(_) => self.0.huge_refused.set(refused + 1),
-        }
+        self.0.pages.mapping.fd()
     }
 
     /// Gives a range back; `sent`: some of it may be in packets under way.
@@ -211,27 +204,28 @@ impl Arena {
 
     /// New pages for a region of which nothing is in use; what waits in it is free then.
     fn punch(&self, region: u32) {
-        let offset = region as usize * HUGE_BYTES;
-        let len = HUGE_BYTES.min(self.0.mapping.len() - offset);
         let mut regions = self.0.regions.borrow_mut();
-        if let Err(error) = self.0.mapping.punch(offset, len) {
-            // Its old bytes may be on their way to a consumer: never use it again.
-            let lost = regions.lost(region) as usize * GRANULE_BYTES;
-            tracing::error!(%error, lost, "the system refuses to punch arena memory; it is lost until restart");
-            self.0.count(|counters| counters.lost_bytes += lost as u64);
-            return;
-        }
-        self.0
-            .count(|counters| counters.punched_bytes += len as u64);
+        let punched = match self.0.pages.punch(region) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                // Its old bytes may be on their way to a consumer: never use it again.
+                let lost = regions.lost(region) as usize * GRANULE_BYTES;
+                tracing::error!(%error, lost, "the system refuses to punch arena memory; it is lost until restart");
+                self.0.count(|counters| counters.lost_bytes += lost as u64);
+                return;
+            }
+        };
+        self.0.count(|counters| counters.punched_bytes += punched);
         let mut buddy = self.0.buddy.borrow_mut();
         for (start, count) in regions.punched(region) {
             buddy.release(start, count);
         }
+        self.0.pages.soon(region..=region);
     }
 }
 
-/// After so many refusals in a row no huge page is asked for any more: looking for one takes time.
-const HUGE_REFUSED_MAX: u32 = 8;
+/// So many regions beyond those in use have their pages before they are used.
+const REGIONS_AHEAD: u32 = 4;
 
 impl ArenaState {
     fn count(&self, change: impl FnOnce(&mut ArenaCounters)) {

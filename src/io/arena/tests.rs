@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use futures_lite::future::{block_on, poll_once};
 
+use super::mapping::HUGE_BYTES;
 use super::*;
 use crate::io::executor::{self, spawn};
 use crate::io::testing::{connection, on_shard, pattern};
@@ -143,7 +144,7 @@ fn pages_are_huge_where_the_kernel_makes_them() {
         .find(|line| line.starts_with("ShmemPmdMapped"));
     let mapped = mapped.and_then(|line| line.split_whitespace().nth(1));
     let huge: u64 = mapped.map_or(0, |kib| kib.parse().expect("a number"));
-    assert_eq!(huge / 2048, arena.counters().huge_pages);
+    assert_eq!(huge / 2048, arena.huge_pages());
 }
 
 /// The control of `packet_in_flight_keeps_its_bytes`: without the punch the bytes do change, so the test would notice.
