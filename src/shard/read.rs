@@ -258,6 +258,10 @@ impl Shard {
             );
             return Err(ErrorCode::KafkaStorageError);
         }
+        if cell.deleted.get() {
+            // Nobody would look for memory there any more.
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
         open.image
             .borrow_mut()
             .insert_cold(window, extent.pin(0, good));

@@ -82,6 +82,10 @@ impl Shard {
             self.cells.borrow_mut().remove(&cell.id);
             cell.fail_waiting(ErrorCode::UnknownTopicOrPartition);
             self.wait_operations(&cell).await;
+            // Reads that wait for memory may hold its images, where nobody would look for memory any more.
+            for segment in cell.segments.borrow().values() {
+                segment.image.borrow_mut().forget();
+            }
             if state.is_none() {
                 self.settings.refused.remove(cell.id);
                 self.delete_directory(&cell).await;

@@ -385,6 +385,13 @@ impl FileImage {
         freed
     }
 
+    /// Drops all it has in memory: the file is gone. Who still sends from it, or receives into it, holds what it needs.
+    pub fn forget(&mut self) {
+        self.revoke();
+        self.evict_durable(u64::MAX);
+        self.cold = Cold::default();
+    }
+
     /// Keeps `pinned` as the bytes of the file from `position` on.
     pub fn insert_cold(&mut self, position: u64, pinned: Pinned) {
         self.cold.insert(position, pinned);

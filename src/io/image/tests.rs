@@ -231,6 +231,21 @@ fn end_with_a_reservation_is_not_evicted() {
 }
 
 #[test]
+fn a_forgotten_image_holds_no_memory_and_its_receiver_goes_on() {
+    let mut image = image(1 << 20);
+    image.append(&[b"written"]).expect("room");
+    let mut receiving = image.begin_receive(0, 10).expect("room");
+    receiving.fill(b"01234");
+    let extent = image.arena.allocate(16_384).expect("room");
+    image.insert_cold(0, extent.pin(0, 8192));
+    drop(extent);
+    image.forget();
+    assert_eq!((image.arena.used(), image.cold_bytes()), (0, 0));
+    receiving.fill(b"56789");
+    assert!(receiving.is_full() && !receiving.is_in_place());
+}
+
+#[test]
 fn cold_pieces_are_found_and_evicted_by_use() {
     let mut image = FileImage::new(Arena::new(1 << 20).expect("arena"), GAP, 40_960, &[]);
     let bytes = pattern(6, 16_384);
