@@ -161,11 +161,7 @@ impl Target {
                 }
                 None => {
                     metadata::create(connection, &name, partitions, &configs).await?;
-                    let made = metadata::find(connection, &name).await?;
-                    made.ok_or_else(|| {
-                        let code = crate::base::ErrorCode::UnknownTopicOrPartition.code();
-                        ClientError::refused(format!("topic {name} was made, but"), code, None)
-                    })?
+                    metadata::find_made(connection, &name).await?
                 }
             };
             let told = metadata::topic_configs(connection, &name, &TOPIC_CONFIGS).await;

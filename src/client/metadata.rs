@@ -58,6 +58,22 @@ const TOPIC_TIMEOUT_MS: i32 = 30_000;
 const RESOURCE_TOPIC: i8 = 2;
 const RESOURCE_BROKER: i8 = 4;
 
+/// A topic that was just made: a broker may hear of it a moment later.
+pub async fn find_made(connection: &mut Connection, name: &str) -> Result<Topic, ClientError> {
+    let deadline = clock::mono().plus_ms(LEADERS_WAIT_MS);
+    loop {
+        if let Some(topic) = find(connection, name).await? {
+            return Ok(topic);
+        }
+        if clock::mono() > deadline {
+            let code = ErrorCode::UnknownTopicOrPartition.code();
+            let what = format!("topic {name} was made, but");
+            return Err(ClientError::refused(what, code, None));
+        }
+        executor::sleep(LEADERS_POLL).await;
+    }
+}
+
 /// The topic if it is there, once all its partitions have leaders.
 pub async fn find(connection: &mut Connection, name: &str) -> Result<Option<Topic>, ClientError> {
     let deadline = clock::mono().plus_ms(LEADERS_WAIT_MS);

@@ -182,7 +182,8 @@ impl Pipeline {
         while sent < range.bytes {
             let Some(piece) = self.shard.resolve(range, sent).await else {
                 tracing::warn!(
-                    "a connection was closed: records on their way to it were deleted (retention) or could not be read"
+                    topic_id = %range.partition.topic_id, partition = %range.partition.partition,
+                    "a connection was closed: records on their way to it were deleted (retention, DeleteTopics), or an error line says why they can't be read"
                 );
                 return Err(io::ErrorKind::ConnectionAborted.into());
             };
