@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use super::sync::{Counted, Notify};
 use buddy::Buddy;
-use mapping::Mapping;
+use mapping::{HUGE_BYTES, Mapping};
 use pages::Pages;
 use regions::Regions;
 
@@ -88,13 +88,13 @@ impl Arena {
         match taken {
             Some(start) => {
                 self.0.count(|counters| counters.allocations += 1);
-                let fresh = self.0.regions.borrow_mut().take(start, count);
-                if let Some(last) = fresh.last() {
-                    self.0.pages.soon(last + 1..=last + REGIONS_AHEAD);
-                }
+                let mut regions = self.0.regions.borrow_mut();
+                let fresh = regions.take(start, count);
+                let ahead = regions.ask_behind(start + count, REGIONS_AHEAD);
+                self.0.pages.make_soon(ahead);
                 fresh
                     .into_iter()
-                    .for_each(|region| self.0.pages.now(region));
+                    .for_each(|region| self.0.pages.make(region));
                 Some(Extent::new(
                     self.clone(),
                     start as usize * GRANULE_BYTES,
@@ -220,7 +220,8 @@ impl Arena {
         for (start, count) in regions.punched(region) {
             buddy.release(start, count);
         }
-        self.0.pages.soon(region..=region);
+        let start = region * (HUGE_BYTES / GRANULE_BYTES) as u32;
+        self.0.pages.make_soon(regions.ask_behind(start, 1));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The arena in regions of the size of a huge page: which of them were used, and what in them waits for a hole.
+//! The arena in regions of the size of a huge page: which of them were asked a page for, and what in them waits for a hole.
 //! Owned by the `Arena` of a shard; knows no memory, only numbers.
 //! Always: a hole is made under a whole region only, and when nothing in it is in use: in a part of a huge page the kernel would
 //! zero the bytes in place, under the packets that hold them.
@@ -13,8 +13,8 @@ pub(super) struct Regions(Vec<Region>);
 
 #[derive(Clone, Copy, Default)]
 struct Region {
-    /// It has pages.
-    touched: bool,
+    /// A huge page was asked for.
+    asked: bool,
     /// Granules that are not free.
     used: u32,
     /// Those of them that were sent from and are used by nobody any more.
@@ -29,17 +29,24 @@ impl Regions {
         ])
     }
 
-    /// `count` granules from `start` are taken; the regions that get pages now.
+    /// `count` granules from `start` are taken; those of their regions that no huge page was asked for before.
     pub fn take(&mut self, start: u32, count: u32) -> Vec<u32> {
-        let mut fresh = Vec::new();
         for (index, mask) in parts(start, count) {
-            let region = &mut self.0[index as usize];
-            region.used += mask.count_ones();
-            if !std::mem::replace(&mut region.touched, true) {
-                fresh.push(index);
-            }
+            self.0[index as usize].used += mask.count_ones();
         }
-        fresh
+        let end = (start + count).div_ceil(GRANULES);
+        self.ask(start / GRANULES, end)
+    }
+
+    /// The `count` regions behind the granule `end`, as far as no huge page was asked for before.
+    pub fn ask_behind(&mut self, end: u32, count: u32) -> Vec<u32> {
+        let first = end.div_ceil(GRANULES);
+        self.ask(first, (first + count).min(self.0.len() as u32))
+    }
+
+    fn ask(&mut self, first: u32, end: u32) -> Vec<u32> {
+        let unasked = |index: &u32| !std::mem::replace(&mut self.0[*index as usize].asked, true);
+        (first..end).filter(unasked).collect()
     }
 
     /// `count` granules from `start` are used by nobody any more; if they were sent from they are not free yet.

@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use futures_lite::future::{block_on, poll_once};
 
-use super::mapping::HUGE_BYTES;
 use super::*;
 use crate::io::executor::{self, spawn};
 use crate::io::testing::{connection, on_shard, pattern};
