@@ -21,7 +21,7 @@
 //! | Kafka's word | here |
 //! |---|---|
 //! | Produce: a batch comes in, is checked, placed, written, answered | `server/receive.rs`, `server/handlers/produce.rs`, `shard/append.rs`, `record/check.rs`, `partition/produce.rs`, `shard/driver.rs`, `log/writer.rs`, `shard/disk.rs` |
-//! | Fetch, long poll, sendfile | `server/handlers/fetch.rs`, `shard/fetch.rs`, `log/read.rs`, `shard/read.rs`, `server/pipeline.rs` |
+//! | Fetch, long poll, sendfile | `server/handlers/fetch.rs`, `shard/fetch.rs`, `log/read.rs`, `shard/read.rs`, `shard/hold.rs`, `server/pipeline.rs` |
 //! | segments, indexes, retention, recovery | `log/` (plan), `shard/disk.rs` (done), `shard/recover.rs`, `shard/upkeep.rs` |
 //! | idempotent producers, producer ids | `producer/`, `shard/controller.rs` |
 //! | consumer groups, committed offsets | `group/` (state), `shard/groups.rs`, `shard/compact.rs` (records), `server/handlers/groups.rs` |

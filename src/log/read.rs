@@ -194,7 +194,13 @@ impl Log {
                 true
             }
             Some(_) => false,
-            None => self.begin_read_dropped(segment),
+            None => match self.readable_dropped(segment) {
+                Some(dropped) => {
+                    dropped.readers += 1;
+                    true
+                }
+                None => false,
+            },
         }
     }
 
@@ -211,6 +217,36 @@ impl Log {
         }
     }
 
+    /// An answer will be sent from the segment: until `release` it can be read, also when it leaves the log, for a minute then
+    /// and unless its space is needed. False: it is gone.
+    pub fn hold(&mut self, segment: Offset) -> bool {
+        let holds = match self.index_of(segment) {
+            Some(at) => Some(&mut self.segments[at].holds),
+            None => self.readable_dropped(segment).map(|d| &mut d.holds),
+        };
+        match holds {
+            Some(holds) => {
+                *holds += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// An answer that `hold` allowed was sent, or never will be. True: poll again, the file may go now.
+    pub fn release(&mut self, segment: Offset) -> bool {
+        match self.index_of(segment) {
+            Some(at) => {
+                let holds = &mut self.segments[at].holds;
+                *holds = holds
+                    .checked_sub(1)
+                    .unwrap_or_else(|| panic!("release of {segment}, which is not held"));
+                false
+            }
+            None => self.release_dropped(segment),
+        }
+    }
+
     /// An index entry of this segment named a place where no such batch starts: forget its indexes (a reader then
     /// scans from the segment's start).
     pub fn distrust_index(&mut self, segment: Offset) {
@@ -219,9 +255,12 @@ impl Log {
         }
     }
 
-    /// End of what may be read of a segment; `None` if it is not part of the log.
+    /// End of what may be read of a segment; `None` if it is gone, or about to go.
     pub fn readable_end(&self, segment: Offset) -> Option<u64> {
-        self.index_of(segment).map(|at| self.limit(at))
+        match self.index_of(segment) {
+            Some(at) => Some(self.limit(at)),
+            None => self.dropped_length(segment),
+        }
     }
 
     /// End of what may be read in the segment at this index.

@@ -1,6 +1,6 @@
 //! Shortening a log at the front: retention, DeleteRecords, the ring budget, and the files that go.
-//! A dropped segment waits here until a checkpoint with the higher log start is durable and nobody reads its file;
-//! then its file is deleted, or kept as the spare that the next segment writes over (disk ring).
+//! A dropped segment waits here until a checkpoint with the higher log start is durable, nobody reads its file and no answer is
+//! sent from it (for those it waits a minute at most, and not at all for space); then its file is deleted, or kept as the spare that the next segment writes over (disk ring).
 //! Always: only sealed segments below the log start are dropped; the last file of a log goes only after the next exists.
 //! When to look, and the budget, are the owner's.
 
@@ -18,12 +18,16 @@ pub(super) struct Dropped {
     /// Bytes of the file.
     pub length: u64,
     pub readers: u32,
+    /// Answers under way that are sent from it.
+    pub holds: u32,
+    /// How long it waits for them.
+    pub held_until: Option<MonoNs>,
     pub state: DroppedState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DroppedState {
-    /// For the checkpoint and for its readers. -> Spare, Deleting
+    /// For the checkpoint, its readers and the answers sent from it. -> Spare, Deleting
     Waits,
     /// To be written over by the next segment. -> Recycling, Deleting
     Spare { since: MonoNs },
@@ -130,6 +134,8 @@ impl Log {
                 end,
                 length: segment.size,
                 readers: segment.readers,
+                holds: segment.holds,
+                held_until: None,
                 state: DroppedState::Waits,
             });
         }
@@ -191,10 +197,17 @@ impl Log {
             .is_some_and(|at| now.mono.ms_since(at) < SPARE_MS_MAX as u64);
         let spare_wanted = !has_spare && rolls_often;
         let checkpointed = self.checkpointed_log_start;
+        let short_of_space = self.writer.starves();
+        for dropped in self.dropped.iter_mut().filter(|d| d.holds > 0) {
+            let until = now.mono.plus_ms(HELD_MS_MAX);
+            dropped.held_until.get_or_insert(until);
+        }
         let ready = self.dropped.iter_mut().find(|d| match d.state {
             DroppedState::Waits => {
-                let free = d.readers == 0 && d.end <= checkpointed;
-                free && (spare_wanted || last != Some(d.base))
+                let free = d.readers == 0
+                    && d.end <= checkpointed
+                    && (spare_wanted || last != Some(d.base));
+                free && (short_of_space || !d.is_held(now.mono))
             }
             DroppedState::Spare { since } => {
                 now.mono >= since.plus_ms(SPARE_MS_MAX) && last != Some(d.base)
@@ -268,26 +281,27 @@ impl Log {
         }
     }
 
-    /// When the spare is no longer worth its space.
-    pub(super) fn spare_deadline(&self) -> Option<MonoNs> {
-        self.dropped.iter().find_map(|d| match d.state {
+    /// When the spare is no longer worth its space, or a file no longer waits for the answers that are sent from it.
+    pub(super) fn dropped_deadline(&self) -> Option<MonoNs> {
+        let deadlines = self.dropped.iter().filter_map(|d| match d.state {
             DroppedState::Spare { since } => Some(since.plus_ms(SPARE_MS_MAX)),
-            DroppedState::Waits | DroppedState::Recycling { .. } | DroppedState::Deleting => None,
-        })
+            DroppedState::Waits => d.held_until.filter(|_| d.holds > 0),
+            DroppedState::Recycling { .. } | DroppedState::Deleting => None,
+        });
+        deadlines.min()
     }
 
-    pub(super) fn begin_read_dropped(&mut self, base: Offset) -> bool {
-        let waits = self
-            .dropped
+    /// A segment that is no longer part of the log, but can be read.
+    pub(super) fn readable_dropped(&mut self, base: Offset) -> Option<&mut Dropped> {
+        self.dropped
             .iter_mut()
-            .find(|d| d.base == base && d.state == DroppedState::Waits);
-        match waits {
-            Some(dropped) => {
-                dropped.readers += 1;
-                true
-            }
-            None => false,
-        }
+            .find(|d| d.base == base && d.state == DroppedState::Waits)
+    }
+
+    /// Bytes that can be read of a segment that is no longer part of the log.
+    pub(super) fn dropped_length(&self, base: Offset) -> Option<u64> {
+        let dropped = self.dropped.iter().find(|d| d.base == base)?;
+        (dropped.state == DroppedState::Waits).then_some(dropped.length)
     }
 
     pub(super) fn end_read_dropped(&mut self, base: Offset) {
@@ -298,7 +312,27 @@ impl Log {
             .unwrap_or_else(|| panic!("end of a read of {base} that never began"));
         dropped.readers -= 1;
     }
+
+    /// An answer that was sent from a dropped segment is done; it may be gone long since. True if the segment may go now.
+    pub(super) fn release_dropped(&mut self, base: Offset) -> bool {
+        let held = self.dropped.iter_mut().find(|d| d.base == base);
+        let Some(dropped) = held.filter(|d| d.holds > 0) else {
+            return false;
+        };
+        dropped.holds -= 1;
+        dropped.holds == 0 && dropped.state == DroppedState::Waits
+    }
 }
+
+impl Dropped {
+    /// Whether it waits for answers that are sent from it.
+    fn is_held(&self, now: MonoNs) -> bool {
+        self.holds > 0 && self.held_until.is_none_or(|until| now < until)
+    }
+}
+
+/// Who takes longer for an answer loses the rest of it: the default of Kafka's `file.delete.delay.ms`, which does the same.
+const HELD_MS_MAX: i64 = 60_000;
 
 /// A spare that was not needed for this long goes; so does one of a log that has not rolled for as long.
 const SPARE_MS_MAX: i64 = 10 * 60 * 1000;

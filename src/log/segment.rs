@@ -44,6 +44,8 @@ pub(super) struct Segment {
     pub rolled_to: bool,
     /// Reads of the file in flight.
     pub readers: u32,
+    /// Answers under way that are sent from it.
+    pub holds: u32,
     created: Timestamp,
     /// Greatest timestamp of the first batch, which `segment.ms` counts from.
     first_timestamp: Timestamp,
@@ -69,6 +71,7 @@ impl Segment {
             zeroed_to: 0,
             rolled_to: false,
             readers: 0,
+            holds: 0,
             created: now.wall,
             first_timestamp: Timestamp::NONE,
             max,

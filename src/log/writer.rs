@@ -130,6 +130,11 @@ impl Writer {
         self.torn = torn;
     }
 
+    /// There was no space for records a moment ago.
+    pub(super) fn starves(&self) -> bool {
+        self.starved_until.is_some()
+    }
+
     /// There was no space for index files a moment ago.
     pub(super) fn files_wait(&self) -> bool {
         self.files_until.is_some()
@@ -221,7 +226,7 @@ impl Log {
             self.writer.starved_until,
             self.writer.files_until,
             self.save_deadline(),
-            self.spare_deadline(),
+            self.dropped_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }

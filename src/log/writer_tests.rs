@@ -1,7 +1,7 @@
 //! The rules of the write plan, one by one.
 
 use super::*;
-use crate::base::{LeaderEpoch, MonoNs, Now, Offset, Timestamp};
+use crate::base::{ErrorCode, LeaderEpoch, MonoNs, Now, Offset, Timestamp};
 
 fn now(ms: i64) -> Now {
     Now {
@@ -469,6 +469,75 @@ fn a_file_goes_only_after_the_checkpoint_and_its_last_reader() {
         log.poll_io(late, false),
         Some(IoOp::Delete { segment: Offset(0) })
     );
+}
+
+#[test]
+fn a_file_waits_for_the_answers_sent_from_it_for_a_minute_and_not_when_space_is_short() {
+    let config = LogConfig {
+        segment_bytes: 1000,
+        ..LogConfig::default()
+    };
+    let late = |log: &Log| Now {
+        mono: log.io_deadline().expect("it does not wait for ever"),
+        ..now(0)
+    };
+    // A log whose first segment is held by two and was dropped.
+    let held = || {
+        let mut log = log(config);
+        append(&mut log, 900);
+        append(&mut log, 900);
+        settled(&mut log);
+        assert!(log.hold(Offset(0)));
+        assert_eq!(log.delete_records_before(Offset(1)), Ok(Offset(1)));
+        settled(&mut log);
+        log.on_checkpoint(Offset(1));
+        assert!(polls(&mut log, false).is_empty());
+        assert!(log.hold(Offset(0)), "an answer that was just made");
+        assert_eq!(log.locate(Offset(0)), Err(ErrorCode::OffsetOutOfRange));
+        assert_eq!(log.readable_end(Offset(0)), Some(900));
+        log
+    };
+
+    let mut sent = held();
+    assert!(!sent.release(Offset(0)));
+    assert!(polls(&mut sent, false).is_empty());
+    assert_eq!(sent.readable_end(Offset(0)), Some(900));
+    assert!(sent.release(Offset(0)), "the last of them");
+    // It becomes the spare.
+    assert!(polls(&mut sent, false).is_empty());
+    assert_eq!(sent.readable_end(Offset(0)), None);
+    assert!(!sent.hold(Offset(0)));
+
+    let mut slow = held();
+    let after_a_minute = late(&slow);
+    assert_eq!(after_a_minute.mono, now(0).mono.plus_ms(60_000));
+    assert_eq!(slow.poll_io(after_a_minute, false), None);
+    assert_eq!(slow.readable_end(Offset(0)), None, "it is the spare");
+    assert!(!slow.release(Offset(0)));
+    assert!(!slow.release(Offset(0)));
+
+    let mut short = held();
+    append(&mut short, 900);
+    let full = || Err(IoFailure::NoSpace("full".to_owned()));
+    let taken = (0..100).any(|_| match short.poll_io(now(0), false) {
+        Some(IoOp::Create {
+            recycle: Some(Offset(0)),
+            ..
+        }) => true,
+        Some(op @ IoOp::Create { .. }) => {
+            short.on_io(op.tag(), full(), now(0));
+            false
+        }
+        Some(op) => {
+            done(&mut short, &op);
+            false
+        }
+        None => {
+            short.ask_again();
+            false
+        }
+    });
+    assert!(taken, "there was no other space");
 }
 
 #[test]

@@ -163,6 +163,16 @@ impl Partition {
         self.log.end_read(segment);
     }
 
+    /// See `Log::hold`.
+    pub fn hold(&mut self, segment: Offset) -> bool {
+        self.log.hold(segment)
+    }
+
+    /// See `Log::release`.
+    pub fn release(&mut self, segment: Offset) -> bool {
+        self.log.release(segment)
+    }
+
     /// See `Log::note_boundary`.
     pub fn note_boundary(&mut self, offset: Offset, segment: Offset, position: u64) {
         self.log.note_boundary(offset, segment, position);

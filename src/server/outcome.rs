@@ -68,7 +68,7 @@ pub fn encode<R: Request>(
     version: i16,
 ) -> Result<Reply, EncodeError> {
     let frame = response_frame::<R>(correlation_id, response, version)?;
-    Ok(Reply::new(frame, Vec::new()))
+    Ok(Reply::whole(frame))
 }
 
 #[cfg(test)]

@@ -183,7 +183,7 @@ impl Pipeline {
             let Some(piece) = self.shard.resolve(range, sent).await else {
                 tracing::warn!(
                     topic_id = %range.partition.topic_id, partition = %range.partition.partition,
-                    "a connection was closed: records on their way to it were deleted (retention, DeleteTopics), or an error line says why they can't be read"
+                    "a connection was closed: records on their way to it were deleted (with their topic, or a minute ago and it is slow, or for space), or an error line says why they can't be read"
                 );
                 return Err(io::ErrorKind::ConnectionAborted.into());
             };

@@ -29,6 +29,7 @@ mod fetch;
 mod files;
 pub mod find;
 mod groups;
+mod hold;
 mod in_place;
 mod lookup;
 mod memory;
@@ -58,6 +59,7 @@ pub use counters::Counters;
 pub use fetch::{FetchAnswer, FetchAsk};
 pub use find::Found;
 pub use groups::member_uuid;
+pub use hold::Hold;
 pub use in_place::InPlace;
 pub use lookup::{ListedOffset, LogDir, OffsetAsk};
 pub use read::Rest;
@@ -142,6 +144,7 @@ pub struct Shard {
     exports: RefCell<HashMap<u64, Pinned>>,
     next_export: Cell<u64>,
     listeners: fetch::Listeners,
+    holds: hold::Holds,
     arrivals: OnceCell<Box<dyn Fn(Arrival)>>,
     found: Arc<Found>,
     recovered: Cell<Recovered>,
@@ -188,6 +191,7 @@ impl Shard {
             exports: RefCell::default(),
             next_export: Cell::new(0),
             listeners: fetch::Listeners::default(),
+            holds: hold::Holds::default(),
             arrivals: OnceCell::new(),
             found,
             recovered: Cell::default(),

@@ -1,8 +1,9 @@
 //! An answer on its way out: the encoded frame and where the records for its gaps are.
-//! Plain values that may cross shards; the connection sends them.
+//! The connection sends it.
 //! Always: as many ranges as gaps, in the same order, of the same lengths.
 //! Resolving a range to memory just before it is sent is `read`'s.
 
+use super::Hold;
 use crate::base::{Offset, ShardId, TopicPartition};
 use crate::wire::Frame;
 
@@ -19,15 +20,21 @@ pub struct LogRange {
 }
 
 /// A response frame; gap `i` of the frame is filled with range `i`.
-#[derive(Debug)]
 pub struct Reply {
     pub frame: Frame,
     pub ranges: Vec<LogRange>,
+    /// What keeps the ranges readable.
+    pub holds: Vec<Hold>,
 }
 
 impl Reply {
-    /// A response whose gaps are filled from `ranges`.
-    pub fn new(frame: Frame, ranges: Vec<LogRange>) -> Reply {
+    /// A response without gaps.
+    pub fn whole(frame: Frame) -> Reply {
+        Reply::new(frame, Vec::new(), Vec::new())
+    }
+
+    /// A response whose gaps are filled from `ranges`, which `holds` keep.
+    pub fn new(frame: Frame, ranges: Vec<LogRange>, holds: Vec<Hold>) -> Reply {
         let wanted = frame.gaps.iter().map(|gap| gap.bytes);
         let given = ranges.iter().map(|range| range.bytes);
         assert!(
@@ -35,7 +42,11 @@ impl Reply {
             "gaps {:?} and ranges {ranges:?} differ",
             frame.gaps
         );
-        Reply { frame, ranges }
+        Reply {
+            frame,
+            ranges,
+            holds,
+        }
     }
 
     /// Bytes on the wire, the size field included.

@@ -147,6 +147,8 @@ pub(super) fn dropped(files: Vec<SegmentFile>, first_base: Offset) -> Vec<Droppe
             end,
             length: file.length,
             readers: 0,
+            holds: 0,
+            held_until: None,
             state: DroppedState::Waits,
         })
         .collect()

@@ -492,7 +492,9 @@ pub const BROKER_CONFIGS: &[BrokerDefinition] = &[
         Kind::Long,
         Some("60000"),
         Rule::AtLeast(0),
-        Effect::Inert("segments are reused in place, not deleted after a delay"),
+        Effect::Inert(
+            "a dropped segment is kept while an answer is sent from it, for a minute at most",
+        ),
         true,
         "Default of the topic key file.delete.delay.ms.",
     ),

@@ -158,7 +158,9 @@ pub const TOPIC_CONFIGS: &[TopicDefinition] = &[
         Kind::Long,
         "60000",
         Rule::AtLeast(0),
-        Effect::Inert("segments are reused in place, not deleted after a delay"),
+        Effect::Inert(
+            "a dropped segment is kept while an answer is sent from it, for a minute at most",
+        ),
         &[same("log.segment.delete.delay.ms")],
         "How long a dropped segment file stays on the disk, in milliseconds.",
     ),

@@ -18,7 +18,7 @@ use crate::base::{
 use crate::io::{clock, executor};
 use crate::metadata::Image;
 use crate::server::outcome::Outcome;
-use crate::shard::{FetchAnswer, FetchAsk, Reply, Shard};
+use crate::shard::{FetchAnswer, FetchAsk, Hold, Reply, Shard};
 use crate::wire::messages::fetch::{
     EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch,
     NodeEndpoint, PartitionData,
@@ -55,22 +55,23 @@ pub async fn handle(shard: &Rc<Shard>, header: RequestHeader, request: FetchRequ
         .iter()
         .flat_map(|wanted| &wanted.target)
         .all(|(owner, _)| *owner == shard.id);
-    let answers = loop {
+    let (answers, holds) = loop {
         let moved = listens.then(|| listen(shard, &wanted, deadline));
-        let answers = look(shard, &wanted, budget).await;
+        let (answers, holds) = look(shard, &wanted, budget).await;
         let bytes: usize = answers.iter().map(FetchAnswer::bytes).sum();
         let failed = answers.iter().any(FetchAnswer::answers_at_once);
         let enough = bytes >= usize::try_from(request.min_bytes).unwrap_or(0);
         if enough || failed || wanted.is_empty() || clock::mono() >= deadline || shard.is_stopping()
         {
-            break answers;
+            break (answers, holds);
         }
+        drop(holds);
         match moved {
             Some(moved) => moved.await,
             None => listens = true,
         }
     };
-    respond(&image, &header, &request, &wanted, answers)
+    respond(&image, &header, &request, &wanted, answers, holds)
 }
 
 /// Why the whole request is refused, if it is.
@@ -145,39 +146,33 @@ fn listen(
 }
 
 /// What there is now, in the order of the request. The first partition with records gives at least one batch, whole.
-async fn look(shard: &Rc<Shard>, wanted: &[Wanted], budget: usize) -> Vec<FetchAnswer> {
+async fn look(
+    shard: &Rc<Shard>,
+    wanted: &[Wanted],
+    budget: usize,
+) -> (Vec<FetchAnswer>, Vec<Hold>) {
     let mut answers = Vec::with_capacity(wanted.len());
+    let mut holds = Vec::new();
     let mut left = budget;
     let mut first = true;
     for wanted in wanted {
         executor::yield_if_needed().await;
-        let answer = match &wanted.target {
-            Err(error) => FetchAnswer::failed(*error),
+        let (answer, hold) = match &wanted.target {
+            Err(error) => (FetchAnswer::failed(*error), None),
             Ok((owner, ask)) => {
                 let ask = FetchAsk {
                     bytes_max: ask.bytes_max.min(left),
                     ..*ask
                 };
-                if *owner == shard.id {
-                    shard.fetch(ask, first).await
-                } else {
-                    shard.counters.cross_shard_fetch.one();
-                    let asked =
-                        shard.at(
-                            *owner,
-                            move |shard| async move { shard.fetch(ask, first).await },
-                        );
-                    asked
-                        .await
-                        .unwrap_or_else(|_gone| FetchAnswer::failed(ErrorCode::NotLeaderOrFollower))
-                }
+                shard.fetch_held(*owner, ask, first).await
             }
         };
         left = left.saturating_sub(answer.bytes());
         first &= answer.bytes() == 0;
         answers.push(answer);
+        holds.extend(hold);
     }
-    answers
+    (answers, holds)
 }
 
 fn respond(
@@ -186,6 +181,7 @@ fn respond(
     request: &FetchRequest,
     wanted: &[Wanted],
     answers: Vec<FetchAnswer>,
+    holds: Vec<Hold>,
 ) -> Outcome {
     let version = header.request_api_version;
     let mut hints = LeaderHints::new(image);
@@ -249,7 +245,7 @@ fn respond(
         ..Default::default()
     };
     match response_frame::<FetchRequest>(header.correlation_id, &response, version) {
-        Ok(frame) => Outcome::Reply(Reply::new(frame, ranges)),
+        Ok(frame) => Outcome::Reply(Reply::new(frame, ranges, holds)),
         Err(error) => Outcome::Close(format!("an answer could not be encoded: {error}")),
     }
 }
@@ -291,7 +287,7 @@ mod tests {
             target: Err(error),
         }];
         let answers = vec![FetchAnswer::failed(error)];
-        match respond(image, &header, &request, &wanted, answers) {
+        match respond(image, &header, &request, &wanted, answers, Vec::new()) {
             Outcome::Reply(reply) => reply.frame.bytes.to_vec(),
             _ => panic!("version {version} and {error}: no reply"),
         }
