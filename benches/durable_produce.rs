@@ -40,6 +40,12 @@ fn main() {
             .position(|a| a == flag)
             .and_then(|at| arguments.get(at + 1).cloned())
     };
+    if !arguments.iter().any(|argument| argument == "--bench") {
+        println!(
+            "durable_produce runs with `cargo bench` only: it needs root and fio, and takes minutes"
+        );
+        return;
+    }
     let rounds: usize = value("--rounds").map_or(3, |v| v.parse().expect("--rounds N"));
     let gib: f64 = value("--gib").map_or(2.0, |v| v.parse().expect("--gib N"));
     let mount = match value("--dir") {

@@ -12,6 +12,8 @@ sys.path.insert(0, str(REPO / "tests" / "kafka"))
 import broker  # noqa: E402
 
 BROKER_CORE, LOAD_CORE = "0", "1"
+# More than the memory of ringlog, whose pages the kernel clears once, and enough for the virtual machines of Java.
+WARM_UP_BYTES = 1_300_000_000
 TICKS = os.sysconf("SC_CLK_TCK")
 JAVA_OF_A_BROKER = ["java", "-Xmx1g", "-Xms1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 

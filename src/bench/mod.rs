@@ -54,16 +54,19 @@ mod verify;
 
 pub use modes::{Extras, Mode};
 pub use own_broker::OwnOptions;
+pub use payload::mean_record_bytes;
 pub use runner::Show;
 pub use target::TargetOptions;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use compare::Comparison;
 use load::Load;
 use result::RunResult;
+use series::SeriesResult;
 use target::Target;
 
 use crate::io::{preflight, signal};
@@ -104,6 +107,7 @@ pub fn run(
     output: &Output,
 ) -> Result<Ending, String> {
     prepare_process()?;
+    output.check()?;
     let target = Target::open(options)?;
     let series = match plan {
         Plan::Single(mode) => {
@@ -133,16 +137,7 @@ pub fn run(
         Plan::ColdRead(old) => beside::coldread(&target, load, *old, extras)?,
     };
     print!("{}", series.table());
-    let ends = match &series.steps[..] {
-        [] => Vec::new(),
-        [only] => vec![only],
-        [first, .., last] => vec![first, last],
-    };
-    let named = ends.into_iter().map(|step| report::Named {
-        name: step.name.clone(),
-        result: step.result.clone(),
-    });
-    output.save(&series, named.collect(), &[])?;
+    output.save(&series, series.ends(), &[])?;
     Ok(Ending::of(&series.troubles()))
 }
 
@@ -156,36 +151,65 @@ pub fn compare(
     output: &Output,
 ) -> Result<Ending, String> {
     prepare_process()?;
+    output.check()?;
     let comparison = compare::run(mode, both, load, rounds, extras)?;
     print!("{}", comparison.table());
     output.save(&comparison, comparison.middle(), &[])?;
     Ok(Ending::of(&comparison.runs.troubles()))
 }
 
-/// `ringlog bench report`: one result, or two laid over each other.
+/// `ringlog bench report`: one result, or two laid over each other; of a series its ends, of a comparison both sides.
 pub fn report(paths: &[PathBuf], out: &Path) -> Result<(), String> {
     let mut runs = Vec::new();
     for path in paths {
         let shown = path.display();
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("{shown}: {error}; give files that --json has written"))?;
-        let result: RunResult = serde_json::from_str(&text).map_err(|error| {
-            format!("{shown} is no result of this version of ringlog bench: {error}")
+        let kept: Kept = serde_json::from_str(&text).map_err(|_| {
+            format!("{shown} is no result of this version of ringlog bench; give files that --json has written")
         })?;
-        if result.format != result::FORMAT {
+        let (format, of_file) = kept.drawn(path);
+        if format != result::FORMAT {
             return Err(format!(
-                "{shown} has format {}, this version reads {}; run it again",
-                result.format,
+                "{shown} has format {format}, this version reads {}; run it again",
                 result::FORMAT
             ));
         }
-        let name = path.file_stem().unwrap_or_default();
-        runs.push(report::Named {
-            name: name.to_string_lossy().into_owned(),
-            result,
-        });
+        if of_file.len() != 1 && paths.len() > 1 {
+            return Err(format!(
+                "{shown} has several runs; give it alone, or two results of single runs"
+            ));
+        }
+        runs.extend(of_file);
     }
     save("--out", out, report::html(&runs)?.as_bytes())
+}
+
+/// What --json has written.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Kept {
+    Run(Box<RunResult>),
+    Series(SeriesResult),
+    Comparison(Comparison),
+}
+
+impl Kept {
+    /// Its format, and what of it is drawn.
+    fn drawn(self, path: &Path) -> (u32, Vec<report::Named>) {
+        match self {
+            Kept::Run(result) => {
+                let name = path.file_stem().unwrap_or_default();
+                let named = report::Named {
+                    name: name.to_string_lossy().into_owned(),
+                    result: *result,
+                };
+                (named.result.format, vec![named])
+            }
+            Kept::Series(series) => (series.format, series.ends()),
+            Kept::Comparison(comparison) => (comparison.format, comparison.middle()),
+        }
+    }
 }
 
 fn prepare_process() -> Result<(), String> {
@@ -219,6 +243,23 @@ impl Ending {
 }
 
 impl Output {
+    /// That it can be written is seen before anything is run.
+    fn check(&self) -> Result<(), String> {
+        let files = [("--json", &self.json), ("--html", &self.html)];
+        for (flag, path) in files {
+            let Some(path) = path else { continue };
+            let there = path.exists();
+            let mut open = std::fs::OpenOptions::new();
+            let opened = open.append(true).create(true).open(path);
+            opened.map_err(|error| format!("{flag} {}: {error}", path.display()))?;
+            if !there {
+                // A run that comes to nothing leaves nothing.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        Ok(())
+    }
+
     /// Everything as JSON; one or two of the runs as a page; the histograms of a single run.
     fn save(
         &self,

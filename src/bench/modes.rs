@@ -9,7 +9,8 @@ use super::phase::{Outcome, Reading};
 use super::result::{Flow, RunResult};
 use super::runner::{self, Measured, Show, View};
 use super::setup::Setup;
-use super::target::{Prepared, Target};
+use super::target::{self, Prepared, Target};
+use super::text;
 
 /// What a simple run does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +43,11 @@ impl Mode {
             Mode::EndToEnd => "e2e",
         }
     }
+
+    /// Whether what this load reads is checked: of what nobody acknowledges nothing is read back.
+    pub fn verifies(self, load: &Load) -> bool {
+        load.verify && (self == Mode::Consume || load.acks != Acks::None)
+    }
 }
 
 /// Runs one load.
@@ -65,7 +71,7 @@ fn measure(
             let first = setup.ends(target)?;
             setup.phase.reading = match mode {
                 Mode::EndToEnd => Reading::Follow(first),
-                _ if setup.load.verify && setup.load.acks != Acks::None => Reading::Back(first),
+                _ if mode.verifies(&setup.load) => Reading::Back(first),
                 _ => Reading::Nothing,
             };
         }
@@ -100,8 +106,8 @@ pub fn result(
 ) -> RunResult {
     let (load, prepared) = (&setup.load, &setup.prepared);
     let outcome = &measured.outcome;
-    let environment = target.environment(prepared, load);
-    let mut result = RunResult::of(mode.word(), load, outcome, environment);
+    let environment = target.environment(prepared, load, setup.phase.plans.len());
+    let mut result = RunResult::of(mode, load, outcome, environment);
     let closed = load.rate == Rate::Flood;
     let produced = |meaning: &str| Flow::of(&outcome.produced, meaning, !closed);
     match mode {
@@ -190,11 +196,9 @@ fn produce_meaning(load: &Load) -> &'static str {
 }
 
 fn title(mode: Mode, load: &Load, prepared: &Prepared, record_bytes: f64) -> String {
-    let verified = if load.verify { "" } else { ", NOT VERIFIED" };
-    let flush = match prepared.configs.get("flush.messages").map(String::as_str) {
-        None => "durability unknown",
-        Some("1") => "durable",
-        Some(_) => "not durable",
+    let verified = match mode.verifies(load) {
+        true => "",
+        false => ", NOT VERIFIED",
     };
     let batch = match mode {
         Mode::Consume if !prepared.made => String::new(),
@@ -204,14 +208,20 @@ fn title(mode: Mode, load: &Load, prepared: &Prepared, record_bytes: f64) -> Str
         Mode::Consume => "closed loop".to_owned(),
         Mode::Produce | Mode::EndToEnd => load.rate.to_string(),
     };
+    let producers = text::things(load.producers, "producer");
+    let consumers = text::things(load.consumers * load.copies, "consumer");
+    let clients = match mode {
+        Mode::Produce => producers,
+        Mode::Consume => consumers,
+        Mode::EndToEnd => format!("{producers}, {consumers}"),
+    };
     format!(
-        "{}: {:.0} B{batch}, {} partitions, {} producers, {} consumers, acks={} ({flush}), {}, {rate}{verified}",
+        "{}: {:.0} B{batch}, {}, {clients}, acks={} ({}), {}, {rate}{verified}",
         mode.word(),
         record_bytes,
-        prepared.topic.partitions(),
-        load.producers,
-        load.consumers * load.copies,
+        text::things(prepared.topic.partitions(), "partition"),
         load.acks,
+        target::durable(&prepared.configs),
         load.codec,
     )
 }

@@ -161,6 +161,20 @@ fn codec(codec: Codec) -> Compression {
     }
 }
 
+/// Bytes of a record of a payload file, on average; `None`: the payload is none.
+pub fn mean_record_bytes(payload: &Payload) -> Result<Option<usize>, String> {
+    match payload {
+        Payload::Random | Payload::Repeated => Ok(None),
+        Payload::Lines(_) | Payload::Prefixed(_) => {
+            let load = Load {
+                payload: payload.clone(),
+                ..Load::default()
+            };
+            Ok(Some(Values::open(&load)?.mean_bytes().max(1)))
+        }
+    }
+}
+
 /// An endless row of values.
 enum Values {
     Random { bytes: usize, random: Random },

@@ -71,8 +71,10 @@ pub struct Outcome {
     pub caught_up_seconds: Option<f64>,
     pub left: LaneEnd,
     pub checks: Checks,
-    /// Acknowledged batches that there was no memory to check.
+    /// Acknowledged batches that were not checked: no memory for them, gone by retention, or not read in time.
     pub unchecked: u64,
+    /// Those of them that readers who should keep up had not read when their time was over.
+    pub unread: u64,
     pub verify_ns: u64,
     pub read_back_seconds: f64,
     pub connections: usize,
@@ -94,6 +96,7 @@ struct CoreOutcome {
     left: LaneEnd,
     checks: Checks,
     unchecked: u64,
+    unread: u64,
     verify_ns: u64,
     read_back_seconds: f64,
 }
@@ -161,6 +164,12 @@ impl Phase {
             follower.await;
         }
         drop(cutter);
+        if matches!(self.reading, Reading::Loop(_)) && core.cut() && !core.live.ends() {
+            let seconds = self.load.drain_seconds;
+            core.fail(format!(
+                "a fetch was not answered within {seconds} s after the end"
+            ));
+        }
         core.live.measured.fetch_add(1, Ordering::SeqCst);
         let began = clock::mono().0;
         if let Reading::Back(first) = &self.reading
@@ -172,7 +181,17 @@ impl Phase {
         drop(watch);
         let (checks, unchecked) = match self.load.verify && !core.cut() {
             true => count_lost(&core),
-            false => (*core.checks.borrow(), core.ledger.borrow().forgotten),
+            false => {
+                let ledger = core.ledger.borrow();
+                (*core.checks.borrow(), ledger.forgotten + ledger.unread())
+            }
+        };
+        // To fall behind may be what is asked for, and who was interrupted has read what he could.
+        let unread = match self.reading {
+            Reading::Follow(_) | Reading::Back(_) if core.cut() && !core.live.ends() => {
+                core.ledger.borrow().unread()
+            }
+            _ => 0,
         };
         CoreOutcome {
             produced: core.produced.borrow().clone(),
@@ -183,6 +202,7 @@ impl Phase {
             left,
             checks,
             unchecked,
+            unread,
             verify_ns: core.verify_ns.get(),
             read_back_seconds,
         }
@@ -450,6 +470,7 @@ impl CoreOutcome {
             left: LaneEnd::default(),
             checks: Checks::default(),
             unchecked: 0,
+            unread: 0,
             verify_ns: 0,
             read_back_seconds: 0.0,
         }
@@ -497,6 +518,7 @@ impl Running {
                         left: core.left,
                         checks: core.checks,
                         unchecked: core.unchecked,
+                        unread: core.unread,
                         verify_ns: core.verify_ns,
                         read_back_seconds: core.read_back_seconds,
                         connections,
@@ -516,6 +538,7 @@ impl Running {
                     sum.left.unanswered_records += core.left.unanswered_records;
                     sum.checks.merge(&core.checks);
                     sum.unchecked += core.unchecked;
+                    sum.unread += core.unread;
                     sum.verify_ns += core.verify_ns;
                     sum.read_back_seconds = sum.read_back_seconds.max(core.read_back_seconds);
                 }

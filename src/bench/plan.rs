@@ -83,15 +83,13 @@ pub fn plan(
             phase: index as f64 / count as f64,
         });
     }
-    for group in 0..groups.min(consumers.max(1)) * usize::from(consumers > 0) {
-        let readers = groups.min(consumers);
+    let readers = consumers.min(partitions);
+    for reader in 0..readers {
         let mut by_leader: BTreeMap<(usize, &str), Vec<i32>> = BTreeMap::new();
-        for partition in 0..partitions {
-            let home = partition % groups;
-            if home % readers == group {
-                let key = (home % used, topic.leaders[partition].as_str());
-                by_leader.entry(key).or_default().push(partition as i32);
-            }
+        for partition in (reader..partitions).step_by(readers) {
+            let home = partition % groups % used;
+            let key = (home, topic.leaders[partition].as_str());
+            by_leader.entry(key).or_default().push(partition as i32);
         }
         for ((core, leader), partitions) in by_leader {
             plans[core].readers.push(ReaderPlan {
@@ -174,6 +172,16 @@ mod tests {
                     assert!((share - 1.0).abs() < 1e-9, "{share}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn there_are_as_many_consumers_as_were_asked_for_whatever_sends() {
+        let eight = topic(&["a"; 8]);
+        for (consumers, readers) in [(1, 1), (4, 4), (8, 8), (20, 8)] {
+            let plans = plan(&eight, &[0.125; 8], 1, consumers, 2).unwrap();
+            assert_eq!(plans.len(), 1, "one producer has one core");
+            assert_eq!(plans[0].readers.len(), readers, "{consumers} consumers");
         }
     }
 

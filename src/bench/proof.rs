@@ -177,3 +177,38 @@ fn the_highest_rate_is_found_and_not_overstated() {
     // One in flight and 20 ms each: at most 50 a second, whatever the machine does.
     assert!(rate > 0.0 && rate <= 50.0 * 1.05, "{rate}");
 }
+
+#[test]
+fn a_fetch_that_is_never_answered_makes_the_result_partial() {
+    let load = Load {
+        drain_seconds: 0.2,
+        ..load(Rate::Flood, 1)
+    };
+    let templates = Templates::build(&load, 1).expect("a payload");
+    let (records, end_offset) = templates.canned(10_000);
+    let behaviour = Behaviour {
+        // It answers for a second, and then no more.
+        stall: Some((Duration::from_secs(100), Duration::from_secs(99))),
+        records,
+        end_offset,
+        ..Behaviour::default()
+    };
+    let sink = Sink::start(None, behaviour).expect("a server");
+    let phase = phase(&sink, load, 2.0, Reading::Loop(vec![(0, end_offset)]));
+    let outcome = runner::run(&phase, View::BLIND).expect("a result").outcome;
+    let failure = outcome.failure.expect("it is partial");
+    assert!(failure.contains("a fetch was not answered"), "{failure}");
+}
+
+#[test]
+fn the_server_in_this_process_is_not_counted_as_load() {
+    let sink = Sink::start(None, Behaviour::default()).expect("a server");
+    let phase = phase(&sink, load(Rate::Flood, 64), 1.0, Reading::Nothing);
+    let view = View {
+        broker: sink.watched(),
+        ..View::BLIND
+    };
+    let measured = runner::run(&phase, view).expect("a result");
+    // One load core; ticks are of 10 ms.
+    assert!(measured.load_busy < 1.1, "{}", measured.load_busy);
+}

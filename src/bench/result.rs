@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::environment::Environment;
 use super::load::{Load, Rate};
+use super::modes::Mode;
 use super::phase::Outcome;
 use super::recorder::{Recorder, Second};
 use super::verify::Checks;
@@ -38,6 +39,9 @@ pub struct RunResult {
     pub consume: Option<Flow>,
     pub in_flight_at_end_records: u64,
     pub unsent_records: u64,
+    /// Acknowledged batches that consumers had not read when their time was over.
+    #[serde(default)]
+    pub unread_batches: u64,
     pub verification: Verification,
     /// Bytes of values and keys per byte on the wire.
     pub compression_ratio: f64,
@@ -127,7 +131,7 @@ pub struct Minute {
 pub struct Verification {
     pub on: bool,
     pub checks: Checks,
-    /// Acknowledged batches that retention took, or that were too many to remember, before they could be read.
+    /// Acknowledged batches that retention took before they could be read, that were too many to remember, or not read in time.
     pub unchecked_batches: u64,
     /// CPU time of the load cores.
     pub cost_seconds: f64,
@@ -265,13 +269,13 @@ fn base64(bytes: &[u8]) -> String {
 
 impl RunResult {
     /// The numbers of an outcome; the caller adds what is around them.
-    pub fn of(mode: &str, load: &Load, outcome: &Outcome, environment: Environment) -> RunResult {
+    pub fn of(mode: Mode, load: &Load, outcome: &Outcome, environment: Environment) -> RunResult {
         let produced = &outcome.produced;
         let consumed = &outcome.consumed;
         let wire = produced.wire_bytes + consumed.wire_bytes;
         RunResult {
             format: FORMAT,
-            mode: mode.to_owned(),
+            mode: mode.word().to_owned(),
             title: String::new(),
             partial: outcome.failure.clone(),
             notes: Vec::new(),
@@ -284,8 +288,9 @@ impl RunResult {
             consume: None,
             in_flight_at_end_records: outcome.left.unanswered_records,
             unsent_records: outcome.left.unsent * load.batch_records as u64,
+            unread_batches: outcome.unread,
             verification: Verification {
-                on: load.verify,
+                on: mode.verifies(load),
                 checks: outcome.checks,
                 unchecked_batches: outcome.unchecked,
                 cost_seconds: outcome.verify_ns as f64 / 1e9,
@@ -334,11 +339,29 @@ impl RunResult {
                 self.unsent_records
             ));
         }
+        if self.partial.is_some() && self.in_flight_at_end_records + self.unsent_records > 0 {
+            found.push(format!(
+                "when it ended {} records were sent and not answered, {} were due and not sent",
+                self.in_flight_at_end_records, self.unsent_records
+            ));
+        }
         if self.partial.is_none() && self.in_flight_at_end_records > 0 {
             found.push(format!(
                 "{} records were sent and not answered within {} s",
                 self.in_flight_at_end_records, self.load.drain_seconds
             ));
+        }
+        if self.in_flight_at_end_records == 0 && self.unread_batches > 0 {
+            found.push(match self.mode == Mode::Produce.word() {
+                true => format!(
+                    "{} batches that were acknowledged had not been read back after {:.0} s",
+                    self.unread_batches, self.verification.read_back_seconds
+                ),
+                false => format!(
+                    "the consumers did not keep up: {} batches that were acknowledged had not been read {} s after the last answer; use a lower --rate or more --consumers",
+                    self.unread_batches, self.load.drain_seconds
+                ),
+            });
         }
         found
     }

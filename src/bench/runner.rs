@@ -105,7 +105,8 @@ pub fn run(phase: &Phase, view: View) -> Result<Measured, String> {
         (Some(first), Some(last)) => {
             let syscalls = syscalls.and_then(SyscallCount::count);
             let wall = last.at.duration_since(first.at).as_secs_f64().max(1e-3);
-            let busy = (last.own - first.own) / wall / phase.plans.len().max(1) as f64;
+            let busy = (last.own - first.own - beside(broker, &first, &last)) / wall;
+            let busy = busy / phase.plans.len().max(1) as f64;
             (broker.and_then(|b| used(b, &first, &last, syscalls)), busy)
         }
         _ => (None, 0.0),
@@ -126,6 +127,13 @@ fn sample(running: &Running, broker: Option<Watched>) -> Sample {
         records: live.records.load(Ordering::Relaxed) + live.read_records.load(Ordering::Relaxed),
         bytes: live.bytes.load(Ordering::Relaxed) + live.read_bytes.load(Ordering::Relaxed),
     }
+}
+
+/// CPU time of this process that is the server's, where that is a thread of it.
+fn beside(broker: Option<Watched>, first: &Sample, last: &Sample) -> f64 {
+    let server = broker.filter(|broker| broker.pid == std::process::id());
+    let used = server.and_then(|_| Some(last.broker? - first.broker?));
+    used.unwrap_or(0.0)
 }
 
 /// Records and bytes count each time they pass the broker: in and out.

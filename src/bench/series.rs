@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::load::Load;
 use super::modes::{self, Extras, Mode};
+use super::report;
 use super::result::{FORMAT, Flow, RunResult};
 use super::runner::Show;
+use super::table;
 use super::target::Target;
-use super::text::{count, duration};
+use super::text::{count, duration, things};
 
 /// One run of a series.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -88,6 +90,20 @@ impl SeriesResult {
         ));
     }
 
+    /// The first and the last step, for the page.
+    pub fn ends(&self) -> Vec<report::Named> {
+        let ends = match &self.steps[..] {
+            [] => Vec::new(),
+            [only] => vec![only],
+            [first, .., last] => vec![first, last],
+        };
+        let named = ends.into_iter().map(|step| report::Named {
+            name: step.name.clone(),
+            result: step.result.clone(),
+        });
+        named.collect()
+    }
+
     /// Everything that makes the exit code say "not as asked".
     pub fn troubles(&self) -> Vec<String> {
         let mut found: Vec<String> = self
@@ -136,20 +152,41 @@ impl SeriesResult {
             let _ = writeln!(out, "{finding}");
         }
         if let Some(last) = self.steps.last() {
-            let environment = &last.result.environment;
+            let limits = self.steps.iter().map(|step| &step.result);
+            let busy = limits.clone().filter_map(|result| result.load_busy);
+            let busiest = busy.fold(0.0, f64::max);
+            let verified = limits
+                .clone()
+                .map(|result| result.verification.checks.records);
+            let cost = limits.map(|result| result.verification.cost_seconds);
             let _ = writeln!(
                 out,
-                "\nbroker    {} at {}: {}\nmachine   {}, Linux {}, {}\ncommand   {}",
-                environment.broker.software,
-                environment.broker.address,
-                environment.broker.durability,
-                environment.cpu_model,
-                environment.kernel,
-                environment.date,
-                environment.command
+                "\nload      cores at most {:.0} % busy; --json has of each step what they reach against a server that drops everything\nverified  {} records, which cost {:.2} CPU-s of the load side",
+                busiest * 100.0,
+                count(verified.sum::<u64>() as f64),
+                cost.sum::<f64>(),
             );
+            for promise in self.promises() {
+                let _ = writeln!(out, "{promise}");
+            }
+            out.push_str(&table::around(&last.result));
         }
         out
+    }
+}
+
+impl SeriesResult {
+    /// What each step was promised of a record, where that is not the same for all.
+    fn promises(&self) -> Vec<String> {
+        let promise = |step: &Step| step.result.environment.broker.durability.clone();
+        let differ = self
+            .steps
+            .windows(2)
+            .any(|two| promise(&two[0]) != promise(&two[1]));
+        let lines = self.steps.iter().filter(|_| differ);
+        lines
+            .map(|step| format!("{}: {}", step.name, promise(step)))
+            .collect()
     }
 }
 
@@ -177,7 +214,7 @@ pub fn fanout(base: &Load, most: usize) -> Vec<Named> {
                 copies,
                 ..base.clone()
             };
-            (format!("{copies} consumers"), load)
+            (things(copies, "consumer"), load)
         })
         .collect()
 }
@@ -192,7 +229,7 @@ pub fn connections(base: &Load, most: usize) -> Vec<Named> {
                 partitions: base.partitions.min(producers as i32),
                 ..base.clone()
             };
-            (format!("{producers} connections"), load)
+            (things(producers, "connection"), load)
         })
         .collect()
 }
@@ -205,7 +242,7 @@ pub fn partitions(base: &Load, most: usize) -> Vec<Named> {
                 partitions: partitions as i32,
                 ..base.clone()
             };
-            (format!("{partitions} partitions"), load)
+            (things(partitions, "partition"), load)
         })
         .collect()
 }

@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use super::environment::UNKNOWN;
 use super::result::{Flow, Latency, RunResult};
 use super::text::{count, duration};
 
@@ -36,12 +37,13 @@ fn add_flow(out: &mut String, flow: &Flow) {
     line(
         out,
         &format!(
-            "{:<9} {} records/s, {:.1} MB/s ({} records in {:.2} s)",
+            "{:<9} {} records/s, {:.1} MB/s ({} records in {:.2} s, {:.1} bytes each on the wire)",
             flow.meaning.split(':').next().unwrap_or(""),
             count(flow.records_per_s),
             flow.mb_per_s,
             count(flow.records as f64),
-            flow.seconds
+            flow.seconds,
+            flow.wire_bytes as f64 / flow.records.max(1) as f64
         ),
     );
 }
@@ -109,7 +111,7 @@ fn add_around(out: &mut String, result: &RunResult) {
         if v.unchecked_batches > 0 {
             let _ = write!(
                 text,
-                "; {} batches not checked (retention took them, or too many to remember)",
+                "; {} batches not checked (retention took them, too many to remember, or not read in time)",
                 v.unchecked_batches
             );
         }
@@ -147,6 +149,13 @@ fn add_around(out: &mut String, result: &RunResult) {
         }
         line(out, &text);
     }
+    out.push_str(&around(result));
+}
+
+/// Both sides, the disk, the machine and the command.
+pub fn around(result: &RunResult) -> String {
+    let mut text = String::new();
+    let out = &mut text;
     let e = &result.environment;
     line(
         out,
@@ -162,15 +171,16 @@ fn add_around(out: &mut String, result: &RunResult) {
             e.broker.software, e.broker.address, e.broker.durability
         ),
     );
-    if let Some(disk) = &e.disk {
-        line(
-            out,
-            &format!(
+    line(
+        out,
+        &match &e.disk {
+            Some(disk) => format!(
                 "disk      {} on {} ({}), scheduler {}, {}",
                 disk.file_system, disk.device, disk.mount, disk.scheduler, disk.write_cache
             ),
-        );
-    }
+            None => format!("disk      {UNKNOWN}"),
+        },
+    );
     line(
         out,
         &format!(
@@ -179,4 +189,5 @@ fn add_around(out: &mut String, result: &RunResult) {
         ),
     );
     line(out, &format!("command   {}", e.command));
+    text
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use super::environment::{Broker, Disk, Environment, UNKNOWN, list};
 use super::load::Load;
@@ -209,9 +210,10 @@ impl Target {
         deleted.err().filter(|_| self.own.is_none())
     }
 
-    /// What is known around the numbers.
-    pub fn environment(&self, prepared: &Prepared, load: &Load) -> Environment {
-        let mut environment = Environment::gather(&self.load_cores);
+    /// What is known around the numbers of a load on the first so many load cores.
+    pub fn environment(&self, prepared: &Prepared, load: &Load, cores: usize) -> Environment {
+        let used = &self.load_cores[..cores.min(self.load_cores.len())];
+        let mut environment = Environment::gather(used);
         let data = match &self.own {
             Some(own) => Some(own.data()),
             None => {
@@ -219,8 +221,12 @@ impl Target {
                     .log_dirs
                     .as_deref()
                     .and_then(|d| d.split(',').next());
-                let local = self.watched.and(first);
-                local.map(PathBuf::from).filter(|path| path.is_dir())
+                let local = self.watched.and_then(|watched| {
+                    // A relative one is relative to where the broker runs.
+                    let home = fs::read_link(format!("/proc/{}/cwd", watched.pid)).ok()?;
+                    Some(home.join(first?))
+                });
+                local.filter(|path| path.is_dir())
             }
         };
         environment.disk = data.map(|directory| Disk::of(&directory));
@@ -324,6 +330,22 @@ fn split_cores(
     })
 }
 
+/// Whether an acknowledged record is on the disk, in a word.
+pub fn durable(configs: &BTreeMap<String, String>) -> &'static str {
+    match configs.get("flush.messages").map(String::as_str) {
+        None => "durability unknown",
+        Some("1") if flush_ms(configs).is_some() => "durability unknown",
+        Some("1") => "durable",
+        Some(_) => "not durable",
+    }
+}
+
+/// `flush.ms`, if something is synced by it.
+fn flush_ms(configs: &BTreeMap<String, String>) -> Option<&str> {
+    let ms = configs.get("flush.ms")?;
+    (ms.parse() != Ok(i64::MAX)).then_some(ms)
+}
+
 /// What the broker's own configuration says about acknowledged records.
 fn durability(configs: &BTreeMap<String, String>, load: &Load) -> String {
     use super::load::Acks;
@@ -331,7 +353,13 @@ fn durability(configs: &BTreeMap<String, String>, load: &Load) -> String {
         None => {
             "unknown whether synced to disk (the broker does not tell flush.messages)".to_owned()
         }
-        Some("1") => "synced to disk before the ack (flush.messages=1)".to_owned(),
+        Some("1") => match flush_ms(configs) {
+            None => "synced to disk before the ack (flush.messages=1)".to_owned(),
+            // A ringlog that was given this alone acknowledges from memory.
+            Some(ms) => format!(
+                "synced to disk before the ack only if flush.messages=1 was asked for, too (flush.ms={ms})"
+            ),
+        },
         Some(messages) if messages.parse() == Ok(i64::MAX) => {
             "in memory of the broker's machine, not synced to disk (no flush.messages)".to_owned()
         }
@@ -350,7 +378,17 @@ fn software(watched: Watched) -> String {
         .file_name()
         .map(|name| name.to_string_lossy().into_owned());
     if let Some("ringlog") = name.as_deref() {
-        return "ringlog".to_owned();
+        // The file of the process itself, whatever has its name now.
+        let told = Command::new(format!("/proc/{}/exe", watched.pid))
+            .arg("--version")
+            .output();
+        let version = told
+            .ok()
+            .and_then(|told| String::from_utf8(told.stdout).ok());
+        let version = version.map(|text| text.trim().to_owned());
+        return version
+            .filter(|text| !text.is_empty())
+            .unwrap_or("ringlog".to_owned());
     }
     let open = fs::read_dir(format!("/proc/{}/fd", watched.pid));
     let jars = open.into_iter().flatten().filter_map(|entry| {
@@ -398,6 +436,14 @@ mod tests {
         };
         assert!(of("1").contains("synced to disk before"));
         assert!(of("9223372036854775807").contains("not synced"));
+        let mut configs = BTreeMap::from([
+            ("flush.messages".to_owned(), "1".to_owned()),
+            ("flush.ms".to_owned(), i64::MAX.to_string()),
+        ]);
+        assert_eq!(durable(&configs), "durable");
+        configs.insert("flush.ms".to_owned(), "1000".to_owned());
+        assert_eq!(durable(&configs), "durability unknown");
+        assert!(durability(&configs, &load).contains("flush.ms=1000"));
         assert!(of("1000").contains("now and then"));
         assert!(durability(&BTreeMap::new(), &load).contains("unknown"));
     }

@@ -31,6 +31,14 @@ pub fn count(value: f64) -> String {
     text
 }
 
+/// A number of things, such as `1 partition`, `3 partitions`.
+pub fn things(number: usize, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        _ => format!("{number} {thing}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +58,7 @@ mod tests {
         assert_eq!(count(1_234_567.4), "1,234,567");
         assert_eq!(count(12.0), "12");
         assert_eq!(count(123_456.0), "123,456");
+        assert_eq!(things(1, "consumer"), "1 consumer");
+        assert_eq!(things(0, "consumer"), "0 consumers");
     }
 }

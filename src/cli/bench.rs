@@ -31,7 +31,7 @@ pub(super) enum BenchCommand {
     Backlog(BacklogFlags),
     /// Read old data at full speed beside a paced tail: what happens to the tail.
     Coldread(ColdReadFlags),
-    /// Single records from 1, 10, 100 ... connections, up to --connections [default: 10000].
+    /// Single records of 100 bytes from 1, 10, 100 ... connections, up to --connections [default: 10000], to 16 partitions, one in flight each.
     Connections(RunFlags),
     /// Send to topics of 1, 10, 100 ... partitions, up to --partitions [default: 10000].
     Partitions(RunFlags),
@@ -90,7 +90,7 @@ pub(super) struct CompareFlags {
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct ReportFlags {
-    /// Results that --json has written
+    /// Results that --json has written: one or two single runs, or one series or comparison
     #[arg(value_name = "JSON", required = true, num_args = 1..=2)]
     results: Vec<PathBuf>,
     /// Where the page is written
@@ -118,7 +118,7 @@ struct TargetFlags {
     /// Process of the broker, for its CPU time [default: the one that listens on the port of --bootstrap here]
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Cores of the load side, one reactor each [default: the second half of those this process may use]
+    /// Cores of the load side, one reactor each: as many as there are producers and partitions for [default: the second half of those this process may use]
     #[arg(long, value_name = "LIST")]
     cores: Option<String>,
     /// Cores of a broker of its own [default: the first half]
@@ -142,7 +142,7 @@ struct LoadFlags {
     /// Keep a topic that was made
     #[arg(long)]
     keep_topic: bool,
-    /// Partitions of a topic that is made [default: 1]
+    /// Partitions of a topic that is made [default: 1; of connections: 16]
     #[arg(long, value_name = "N")]
     partitions: Option<String>,
     /// Configuration of a topic that is made; may be repeated
@@ -157,19 +157,19 @@ struct LoadFlags {
     /// How often everything is read at the same time, each time by --consumers; fanout goes through several [default: 1]
     #[arg(long, value_name = "N")]
     copies: Option<String>,
-    /// Records per second in all (20000, 50k, 1.5M), `max`: the highest rate that keeps up, searched first; `flood`: closed loop [default: max; flood for modes of many steps]
+    /// Records per second in all (20000, 50k, 1.5M), `max`: the highest rate that keeps up, searched first; `flood`: closed loop [default: max; of connections, partitions and sweep: flood]
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
-    /// Seconds that are measured [default: 10]
+    /// Seconds that are measured [default: 10; of connections, partitions and sweep: 5]
     #[arg(long, value_name = "SECONDS", conflicts_with = "records")]
     duration: Option<String>,
-    /// Records that are measured, instead of --duration
+    /// Records that are measured, instead of --duration: rounded to whole batches of each connection
     #[arg(long, value_name = "N")]
     records: Option<String>,
-    /// Seconds before that, which are not measured [default: 2]
+    /// Seconds before that, which are not measured [default: 2; of connections, partitions and sweep: 1]
     #[arg(long, value_name = "SECONDS")]
     warmup: Option<String>,
-    /// Bytes of a record's value, such as 100 or 4KiB [default: 1KiB]
+    /// Bytes of a record's value, such as 100 or 4KiB; those of a payload file have their own [default: 1KiB]
     #[arg(long, value_name = "SIZE")]
     record_size: Option<String>,
     /// Records of a batch (100), or its size (1MiB) [default: 16KiB]
@@ -184,13 +184,14 @@ struct LoadFlags {
     /// Requests in flight on a connection [default: 5]
     #[arg(long, value_name = "N")]
     in_flight: Option<String>,
-    /// random, repeated, FILE (a record a line) or prefixed:FILE (each behind its length in 4 bytes, big-endian) [default: random]
+    /// random, repeated, FILE (a record a line) or prefixed:FILE (each behind its length in 4 bytes, big-endian; of a file the first
+    /// 64 MiB are sent, again and again) [default: random: 16 batches, in turn]
     #[arg(long, value_name = "WHAT")]
     payload: Option<String>,
     /// none, uniform or zipf; a key decides the partition as in Kafka's clients [default: none: partitions in turn]
     #[arg(long, value_name = "KEYS")]
     keys: Option<String>,
-    /// Different keys [default: 100000]
+    /// Keys to choose from [default: 100000]; a partition gets 16 batches of them in turn, so no more than those hold
     #[arg(long, value_name = "N")]
     key_count: Option<String>,
     /// Most that a fetch brings of a partition [default: 1MiB]
@@ -208,7 +209,7 @@ struct OutputFlags {
     /// Write the result as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the result as a page with charts
+    /// Write the result as a page with charts: of a series its first and its last step, of compare the middle run of each
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write PREFIX-produce.hgrm (percentiles) and .hlog (a histogram a second), and the same of -consume
@@ -408,6 +409,12 @@ fn compare(flags: &CompareFlags) -> Outcome {
             "`--bootstrap`: compare takes its two brokers as A and B".to_owned(),
         ));
     }
+    let given = [&flags.a, &flags.b].map(|side| side != "own");
+    if given == [true, true] && flags.run.target.pid.is_some() {
+        return Err(UsageError(
+            "`--pid`: it names one process and there are two brokers; leave it out, they are found by their ports".to_owned(),
+        ));
+    }
     if flags.run.output.histograms.is_some() {
         return Err(UsageError(
             "`--histograms`: compare writes none; --json has those of every run".to_owned(),
@@ -423,9 +430,15 @@ fn compare(flags: &CompareFlags) -> Outcome {
     let rounds = number("--rounds", &Some(flags.rounds.clone()), 3)?;
     let of = |address: &String| {
         let own = address == "own";
+        let flags = flags.run.target.clone();
+        // What is said of a broker of our own is not of one that is given, if there is one of each.
+        let of_own = own || given == [true, true];
         target(&TargetFlags {
             bootstrap: (!own).then(|| address.clone()),
-            ..flags.run.target.clone()
+            dir: flags.dir.filter(|_| of_own),
+            broker_set: flags.broker_set.into_iter().filter(|_| of_own).collect(),
+            pid: flags.pid.filter(|_| !own),
+            ..flags
         })
     };
     let both = [of(&flags.a)?, of(&flags.b)?];
@@ -463,6 +476,15 @@ fn output(flags: &OutputFlags) -> Output {
 fn target(flags: &TargetFlags) -> Result<TargetOptions, UsageError> {
     if let Some(address) = &flags.bootstrap {
         HostPort::parse(address).map_err(|error| wrong("--bootstrap", address, &error))?;
+        let own_only = [
+            ("--dir", flags.dir.is_some()),
+            ("--broker-set", !flags.broker_set.is_empty()),
+        ];
+        if let Some((flag, _)) = own_only.into_iter().find(|(_, given)| *given) {
+            return Err(UsageError(format!(
+                "`{flag}`: it is for a broker of its own, and {address} is another; leave it or the address out"
+            )));
+        }
     }
     let cores = |flag: &str, list: &Option<String>| {
         let parsed = list
@@ -494,6 +516,16 @@ fn load_of(flags: &LoadFlags, usual: &Load) -> Result<Load, UsageError> {
         return Err(wrong("--duration", "0", "nothing would be measured"));
     }
     let records = optional(&flags.records, |text| whole("--records", text))?;
+    let payload = word("--payload", &flags.payload, usual.payload.clone())?;
+    // A batch of so many bytes of a file's records.
+    let sized = flags
+        .batch
+        .as_deref()
+        .is_some_and(|text| text.ends_with(['B', 'b']));
+    let of_file = match sized {
+        true => bench::mean_record_bytes(&payload).map_err(UsageError)?,
+        false => None,
+    };
     let configs = flags.topic_set.iter().map(|pair| {
         let split = pair
             .split_once('=')
@@ -518,11 +550,11 @@ fn load_of(flags: &LoadFlags, usual: &Load) -> Result<Load, UsageError> {
         duration_seconds: records.is_none().then_some(duration),
         records,
         record_bytes,
-        batch_records: batch(&flags.batch, record_bytes, usual)?,
+        batch_records: batch(&flags.batch, of_file.unwrap_or(record_bytes), usual)?,
         acks: word("--acks", &flags.acks, usual.acks)?,
         codec: word("--codec", &flags.codec, usual.codec)?,
         in_flight: number("--in-flight", &flags.in_flight, usual.in_flight)?,
-        payload: word("--payload", &flags.payload, usual.payload.clone())?,
+        payload,
         keys: word("--keys", &flags.keys, usual.keys)?,
         key_count: number("--key-count", &flags.key_count, usual.key_count)?,
         fetch_bytes: match &flags.fetch_size {

@@ -57,18 +57,25 @@ pub fn check_machine() -> Vec<Finding> {
     findings
 }
 
-/// Checks that a data directory can be written, and how. Makes it if it is not there.
+/// Checks that a data directory can be written, and how. Makes it if it is not there, and takes it away again if it is of no use.
 pub fn check_data_dir(dir: &Path, mode: WriteMode) -> Vec<Finding> {
+    let was_there = dir.exists();
     if let Err(error) = file::create_dir_now(dir) {
         return vec![fatal(format!(
             "the data directory {} can't be made: {error}; make it, or give another with --data",
             dir.display()
         ))];
     }
-    match mode {
+    let findings: Vec<Finding> = match mode {
         WriteMode::Direct => check_direct(dir),
         WriteMode::Buffered => check_writable(dir, 0).err().into_iter().collect(),
+    };
+    let fatal = |finding: &Finding| finding.weight == Weight::Fatal;
+    if !was_there && findings.iter().any(fatal) {
+        // It is empty, or it is somebody else's by now and stays.
+        let _ = std::fs::remove_dir(dir);
     }
+    findings
 }
 
 /// The lock on a data directory that was used before, if it can be had. Makes nothing: a directory that is not there, or not as it

@@ -313,6 +313,16 @@ impl Log {
         dropped.readers -= 1;
     }
 
+    /// Space is needed: dropped files wait for answers no longer. True: poll again.
+    pub fn give_up_holds(&mut self) -> bool {
+        let mut held = false;
+        for dropped in self.dropped.iter_mut().filter(|d| d.holds > 0) {
+            dropped.held_until = Some(MonoNs(0));
+            held = true;
+        }
+        held
+    }
+
     /// An answer that was sent from a dropped segment is done; it may be gone long since. True if the segment may go now.
     pub(super) fn release_dropped(&mut self, base: Offset) -> bool {
         let held = self.dropped.iter_mut().find(|d| d.base == base);

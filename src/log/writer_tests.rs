@@ -516,6 +516,11 @@ fn a_file_waits_for_the_answers_sent_from_it_for_a_minute_and_not_when_space_is_
     assert!(!slow.release(Offset(0)));
     assert!(!slow.release(Offset(0)));
 
+    let mut elsewhere = held();
+    assert!(elsewhere.give_up_holds(), "others need space");
+    assert!(polls(&mut elsewhere, false).is_empty(), "it is the spare");
+    assert_eq!(elsewhere.readable_end(Offset(0)), None);
+
     let mut short = held();
     append(&mut short, 900);
     let full = || Err(IoFailure::NoSpace("full".to_owned()));

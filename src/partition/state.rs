@@ -173,6 +173,11 @@ impl Partition {
         self.log.release(segment)
     }
 
+    /// See `Log::give_up_holds`.
+    pub fn give_up_holds(&mut self) -> bool {
+        self.log.give_up_holds()
+    }
+
     /// See `Log::note_boundary`.
     pub fn note_boundary(&mut self, offset: Offset, segment: Offset, position: u64) {
         self.log.note_boundary(offset, segment, position);

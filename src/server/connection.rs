@@ -76,6 +76,7 @@ pub fn serve(
             activity,
             peer,
             buffer,
+            drained: false,
             settled: handed_over,
             charge: Charge::new(server.budget.clone()),
             aside_bytes: 0,
@@ -106,6 +107,8 @@ pub(super) struct Connection {
     activity: Rc<Activity>,
     pub peer: Peer,
     pub buffer: BytesMut,
+    /// The last receive took all there was: to ask again at once would be a system call for nothing.
+    pub drained: bool,
     /// It is on the shard where it stays.
     settled: bool,
     /// For what the frame that arrives takes of memory.
@@ -232,8 +235,15 @@ impl Connection {
             self.buffer.reserve(step.min(missing.max(READ_AHEAD_BYTES)));
         }
         self.hold().await?;
+        // What was there when a stop began is still answered.
+        if self.drained && !self.shard.is_stopping() {
+            self.readable().await?;
+        }
         loop {
-            if let Some(count) = self.socket.try_recv_buf(&mut self.buffer, max)? {
+            let room = (self.buffer.capacity() - self.buffer.len()).min(max);
+            let received = self.socket.try_recv_buf(&mut self.buffer, max)?;
+            self.drained = received.is_none_or(|count| count < room);
+            if let Some(count) = received {
                 return self.received(count);
             }
             self.readable().await?;

@@ -132,7 +132,10 @@ async fn receive_records(
                 // A fast sender's socket is never empty: what came before goes to the disk meanwhile.
                 executor::yield_now().await;
                 match place.receive(&connection.socket)? {
-                    Some(count) => connection.received(count)?,
+                    Some(count) => {
+                        connection.drained = false;
+                        connection.received(count)?;
+                    }
                     None if fast && place.missing() >= WAKE_BYTES_MIN => {
                         fast = connection.readable_bytes(place.missing()).await?;
                     }

@@ -24,7 +24,9 @@ use crate::io::socket::Socket;
 use crate::io::{clock, executor, preflight, random, signal};
 use crate::metadata::config::StaticConfig;
 use crate::metadata::{Image, Machine, MachineNode, placement};
-use crate::shard::{Arrival, Found, Job, Meeting, RefusedPartitions, Settings, Shard, find};
+use crate::shard::{
+    Arrival, Descriptors, Found, Job, Meeting, RefusedPartitions, Settings, Shard, find,
+};
 use crate::wire::Str;
 
 /// What `ringlog serve` was told.
@@ -99,7 +101,7 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
         false => WriteMode::Direct,
     };
     judge(preflight::check_machine())?;
-    let (files_max, connections_max) = descriptors(preflight::descriptors(), usize::from(shards))?;
+    let descriptors = Descriptors::new(preflight::descriptors(), usize::from(shards))?;
     // A port in use is told before anything is made or recovered; that the directory is in use says more, so it comes first.
     let used = preflight::lock_used_data_dir(&options.data)?;
     let listen: Vec<_> = (0..shards)
@@ -120,9 +122,7 @@ fn serve_inner(options: ServeOptions) -> Result<(), StartFailed> {
     let found = Arc::new(find::scan(&options.data)?);
     let memory = options.memory / u64::from(shards);
     let settings = Arc::new(Settings {
-        files_max,
-        connections: Arc::default(),
-        connections_max,
+        descriptors,
         data: options.data.clone(),
         mode,
         nodes: options.nodes,
@@ -228,20 +228,6 @@ fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, preflight::Findi
             }
         }
     }
-}
-
-/// Segment files that each of so many shards keeps open, and connections of them all, out of `limit` descriptors. Files are closed
-/// for others, connections can't be: each has its share, so that clients don't keep records from the disk.
-fn descriptors(limit: usize, shards: usize) -> Result<(usize, usize), StartFailed> {
-    let own = DESCRIPTORS_OF_PROCESS + DESCRIPTORS_OF_SHARD * shards;
-    let least = own + shards * (FILES_MIN + CONNECTIONS_MIN);
-    if limit < least {
-        return Err(StartFailed(format!(
-            "{limit} descriptors are too few for {shards} shards, {least} are the least; run: ulimit -n 65536, or LimitNOFILE=65536 in the service"
-        )));
-    }
-    let files = ((limit - own) / 3 / shards).max(FILES_MIN);
-    Ok((files, limit - own - files * shards))
 }
 
 /// Ends the start at the first finding that forbids it; says the others.
@@ -466,12 +452,6 @@ async fn wind_down(shard: &Rc<Shard>, server: &Rc<Server>) -> Result<Stopped, St
     })
 }
 
-/// The standard ones, the lock, the random source, what the blocking thread opens, what connects to the metrics.
-const DESCRIPTORS_OF_PROCESS: usize = 24;
-/// Rings, event descriptors, the arena, the listener; small files that are written or read at the moment.
-const DESCRIPTORS_OF_SHARD: usize = 32;
-const FILES_MIN: usize = 8;
-const CONNECTIONS_MIN: usize = 8;
 /// So much of a shard's memory is for large requests on their way in; the rest is the arena.
 const REQUESTS_PART: u64 = 8;
 /// How long a port in use is waited for.

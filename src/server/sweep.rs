@@ -7,7 +7,6 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::budget::Budget;
@@ -67,8 +66,9 @@ impl Server {
         self.next.set(id + 1);
         self.connections.borrow_mut().insert(id, activity);
         self.shard.counters.connections_open.one();
-        let all = &self.shard.settings.connections;
-        all.fetch_add(1, Ordering::Relaxed);
+        if self.shard.settings.descriptors.connection_begins() {
+            self.shard.close_files_everywhere();
+        }
         Registered {
             server: self.clone(),
             id,
@@ -77,8 +77,7 @@ impl Server {
 
     /// True if the process has as many connections as it may have.
     pub fn is_full(&self) -> bool {
-        let settings = &self.shard.settings;
-        settings.connections.load(Ordering::Relaxed) >= settings.connections_max
+        self.shard.settings.descriptors.connections_are_full()
     }
 
     /// True if no connection is left.
@@ -116,8 +115,7 @@ impl Drop for Registered {
     fn drop(&mut self) {
         self.server.connections.borrow_mut().remove(&self.id);
         self.server.shard.counters.connections_open.less(1);
-        let all = &self.server.shard.settings.connections;
-        all.fetch_sub(1, Ordering::Relaxed);
+        self.server.shard.settings.descriptors.connection_ends();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Descriptors of segment files: opened when they are needed, a bounded number at a time, closed when nobody needs them.
 //! Per shard; a segment's is kept in its cell, whoever uses it holds a handle of its own.
-//! Always: at most `Settings::files_max` are kept, but for files in use; a file is closed only when no operation of its partition is
+//! Always: at most `Descriptors::files_max` are kept, but for files in use; a file is closed only when no operation of its partition is
 //! under way, or when it is sealed, so that a write and its sync have one descriptor.
 //! What is read from and written to files is `read`'s and `disk`'s.
 
@@ -68,7 +68,7 @@ impl Shard {
 
     /// Keeps a file open for who needs it next; others are closed for it.
     pub(super) fn keep_open(&self, open: &SegmentCell, file: SegmentFile) -> SegmentFile {
-        let max = self.settings.files_max;
+        let max = self.settings.descriptors.files_max();
         if self.files_kept.get() >= max {
             self.close_files(max / CLOSED_PART + 1, clock::mono());
         }
@@ -79,6 +79,23 @@ impl Shard {
             kept: self.files_kept.clone(),
         });
         file
+    }
+
+    /// Connections came: every shard gives back the files that it may not keep beside them.
+    pub fn close_files_everywhere(self: &Rc<Self>) {
+        for shard in self.all_shards() {
+            let looked = self.at(shard, |shard| async move { shard.close_excess_files() });
+            drop(looked);
+        }
+    }
+
+    /// Closes files that this shard may not keep now.
+    pub(super) fn close_excess_files(&self) {
+        let max = self.settings.descriptors.files_max();
+        let excess = self.files_kept.get().saturating_sub(max);
+        if excess > 0 {
+            self.close_files(excess, clock::mono());
+        }
     }
 
     /// Closes up to `count` files last used before `before`, the longest unused first.

@@ -7,7 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use super::{FetchAnswer, FetchAsk, PartitionCell, Shard};
 use crate::base::{ErrorCode, Offset, ShardId};
@@ -16,7 +16,7 @@ use crate::base::{ErrorCode, Offset, ShardId};
 pub enum Hold {
     Here {
         shard: Rc<Shard>,
-        cell: Rc<PartitionCell>,
+        cell: Weak<PartitionCell>,
         segment: Offset,
     },
     /// On another shard of the node.
@@ -87,20 +87,20 @@ impl Shard {
         let Some(range) = answer.range else {
             return (answer, None);
         };
-        let cell = self.cell(ask.partition);
-        let cell = cell.filter(|cell| cell.partition.borrow_mut().hold(range.segment));
-        match cell {
-            Some(cell) => {
-                let hold = Hold::Here {
-                    shard: self.clone(),
-                    cell,
-                    segment: range.segment,
-                };
-                (answer, Some(hold))
-            }
-            // It went while we looked.
-            None => (FetchAnswer::failed(ErrorCode::OffsetOutOfRange), None),
+        // It may have gone while we looked.
+        let Some(cell) = self.cell(ask.partition) else {
+            let gone = ErrorCode::UnknownTopicOrPartition;
+            return (FetchAnswer::failed(gone), None);
+        };
+        if !cell.partition.borrow_mut().hold(range.segment) {
+            return (FetchAnswer::failed(ErrorCode::OffsetOutOfRange), None);
         }
+        let hold = Hold::Here {
+            shard: self.clone(),
+            cell: Rc::downgrade(&cell),
+            segment: range.segment,
+        };
+        (answer, Some(hold))
     }
 
     fn keep_for_other(&self, key: (ShardId, u64), hold: Option<Hold>) {
@@ -122,9 +122,10 @@ impl Drop for Hold {
             cell,
             segment,
         } = self
+            && let Some(cell) = cell.upgrade()
             && cell.partition.borrow_mut().release(*segment)
         {
-            shard.schedule(cell);
+            shard.schedule(&cell);
         }
     }
 }

@@ -6,8 +6,8 @@
 //! | file | flow |
 //! |---|---|
 //! | `append`, `in_place` | a batch comes in |
-//! | `driver`, `disk`, `files` | it goes to the disk |
-//! | `fetch`, `read`, `turn` | it is found and read |
+//! | `driver`, `disk`, `files`, `descriptors` | it goes to the disk |
+//! | `fetch`, `read`, `turn`, `hold` | it is found, read and kept for an answer |
 //! | `lookup` | offsets by timestamp, epochs |
 //! | `recover`, `checkpoint`, `refused` | start, what makes it short, what can't be opened |
 //! | `topics`, `aside` | a new image: partitions come and go |
@@ -23,6 +23,7 @@ mod checkpoint;
 mod compact;
 mod controller;
 pub mod counters;
+mod descriptors;
 mod disk;
 mod driver;
 mod fetch;
@@ -49,13 +50,13 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use bytes::BytesMut;
 
 pub use append::{AppendRequest, Appended, BatchBytes, Refused};
 pub use cell::PartitionCell;
 pub use counters::Counters;
+pub use descriptors::Descriptors;
 pub use fetch::{FetchAnswer, FetchAsk};
 pub use find::Found;
 pub use groups::member_uuid;
@@ -99,11 +100,7 @@ pub struct Settings {
     /// Bytes that large requests of each shard's connections may take.
     pub request_memory: usize,
     pub shards: u16,
-    /// Segment files that each shard keeps open.
-    pub files_max: usize,
-    /// Connections of the process, and how many there may be.
-    pub connections: Arc<AtomicUsize>,
-    pub connections_max: usize,
+    pub descriptors: Descriptors,
     /// Where the shards wait for each other at the end.
     pub meeting: Meeting,
     /// Partitions that no shard could open.

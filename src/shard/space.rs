@@ -21,6 +21,8 @@ use crate::metadata::topic_name::CONSUMER_OFFSETS;
 pub struct Space {
     /// A partition waits for space.
     wanted: Cell<bool>,
+    /// When answers were last cut for it.
+    holds_given_up: Cell<Option<MonoNs>>,
     /// When a person was last told that the disk is full.
     told: Cell<Option<MonoNs>>,
     ballast_due: Cell<MonoNs>,
@@ -107,6 +109,7 @@ impl Shard {
     /// A partition waits for space, and asks again at its time; a person is told now and then.
     pub(super) fn wants_space(self: &Rc<Self>, cell: &Rc<PartitionCell>, what: &str) {
         self.space.wanted.set(true);
+        self.give_up_holds_everywhere();
         let (shard, waits) = (self.clone(), cell.clone());
         executor::spawn_detached(async move {
             executor::sleep(RETRY).await;
@@ -120,6 +123,28 @@ impl Shard {
                 partition = %cell.name(),
                 "the disk is full, records are refused until there is room: {what}; delete topics or records, lower retention, or add space"
             );
+        }
+    }
+}
+
+impl Shard {
+    /// Dropped files that are kept for slow readers go at once, on all shards: they have one disk.
+    fn give_up_holds_everywhere(self: &Rc<Self>) {
+        let now = clock::mono();
+        let given_up = self.space.holds_given_up.get();
+        if given_up.is_some_and(|at| now < at.plus_ms(GIVE_UP_MS)) {
+            return;
+        }
+        self.space.holds_given_up.set(Some(now));
+        for shard in self.all_shards() {
+            let given_up = self.at(shard, |shard| async move {
+                for cell in shard.all_cells() {
+                    if cell.partition.borrow_mut().give_up_holds() {
+                        shard.schedule(&cell);
+                    }
+                }
+            });
+            drop(given_up);
         }
     }
 }
@@ -161,5 +186,7 @@ const BALLAST: &str = ".ballast";
 /// Between two looks at the ballast.
 const BALLAST_MS: i64 = 10_000;
 const TELL_MS: i64 = 60_000;
+/// Between two rounds of cutting answers for space.
+const GIVE_UP_MS: i64 = 1_000;
 /// A little more than a log waits.
 const RETRY: Duration = Duration::from_millis(1_010);

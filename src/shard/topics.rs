@@ -39,7 +39,7 @@ impl Shard {
     async fn open_new(self: &Rc<Self>, image: &Arc<Image>) {
         // Each has a file or two open meanwhile.
         let at_once = OPENED_AT_ONCE
-            .min(self.settings.files_max as u64 / 2)
+            .min(self.settings.descriptors.files_max() as u64 / 2)
             .max(1);
         let at_once = Rc::new(Semaphore::new(at_once));
         let mut opening = Vec::new();
@@ -85,6 +85,8 @@ impl Shard {
             // Reads that wait for memory may hold its images, where nobody would look for memory any more.
             for segment in cell.segments.borrow().values() {
                 segment.image.borrow_mut().forget();
+                // Whoever still knows the cell must not keep the space of deleted files.
+                *segment.file.borrow_mut() = None;
             }
             if state.is_none() {
                 self.settings.refused.remove(cell.id);

@@ -38,6 +38,8 @@ impl Shard {
             executor::sleep(TICK).await;
             let now = clock::now();
             self.wake_starved();
+            // Those that were in use when connections came.
+            self.close_excess_files();
             self.keep_ballast().await;
             if self.checkpoints.stale.get() {
                 self.try_checkpoint().await;

@@ -38,6 +38,9 @@ fn memory_file_system_needs_buffered_writes() {
         "{found}"
     );
     assert_eq!(check_data_dir(dir.path(), WriteMode::Buffered), []);
+    let new = dir.path().join("new");
+    text(&check_data_dir(&new, WriteMode::Direct));
+    assert!(!new.exists(), "what was made for nothing is left");
 }
 
 #[test]
