@@ -73,6 +73,8 @@ fn run_backlog(
         Rate::Fixed(rate) => format!("{} records", count(rate * build.as_secs_f64())),
         Rate::Max | Rate::Flood => format!("{:.1} s of a flood", build.as_secs_f64()),
     };
+    let gone = series.steps.last();
+    let gone = gone.map_or(0, |step| step.result.verification.unchecked_batches);
     if complete {
         let sending = setup.load.duration_seconds.unwrap_or(f64::MAX);
         series.findings.push(match drained.caught_up_seconds {
@@ -88,6 +90,11 @@ fn run_backlog(
                 setup.load.drain_seconds
             ),
         });
+        if gone > 0 {
+            series.findings.push(format!(
+                "of which {gone} batches were never read (retention took them, or the time was over): keep more with --topic-set retention.bytes"
+            ));
+        }
         series.compare_produce("while the backlog was drained");
     }
     Ok(series)
@@ -112,6 +119,11 @@ fn run_coldread(
     extras: Extras,
 ) -> Result<SeriesResult, String> {
     let mut series = SeriesResult::new("coldread");
+    if old < OLD_BYTES_SURE {
+        series.findings.push(
+            "so little old data may lie in the broker's memory, which is read instead of the disk (of ringlog 1 GiB a core unless --memory says otherwise): use a larger --old".to_owned(),
+        );
+    }
     let old_bounds = setup.fill(target, setup.records_of(old))?;
     setup.settle_rate(extras.show)?;
     let calm = Phase {
@@ -145,6 +157,9 @@ fn run_coldread(
     }
     Ok(series)
 }
+
+/// Less may be in memory.
+const OLD_BYTES_SURE: u64 = 2 << 30;
 
 struct Measured {
     result: RunResult,

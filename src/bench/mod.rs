@@ -245,6 +245,16 @@ impl Ending {
 impl Output {
     /// That it can be written is seen before anything is run.
     fn check(&self) -> Result<(), String> {
+        let prefix = self.histograms.as_deref();
+        let folder = prefix
+            .and_then(Path::parent)
+            .filter(|folder| *folder != Path::new(""));
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(format!(
+                "--histograms: {} is no directory",
+                folder.display()
+            ));
+        }
         let files = [("--json", &self.json), ("--html", &self.html)];
         for (flag, path) in files {
             let Some(path) = path else { continue };

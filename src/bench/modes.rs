@@ -132,12 +132,22 @@ pub fn result(
     .filter(|(_, recorder)| recorder.batches > 0)
     .map(|(direction, recorder)| (direction, recorder.clone()))
     .collect();
-    result.title = title(mode, load, prepared, mean_bytes(outcome, load));
+    let cut = outcome.failure.is_some() && outcome.checks.records == 0;
+    result.verification.on &= !cut;
+    let verified = result.verification.on;
+    result.title = title(mode, load, prepared, mean_bytes(outcome, load), verified);
     result.notes = target.notes();
     if mode == Mode::Consume && !prepared.made {
         result.notes.push(
             "records of another's making: bytes are those of their batches, with headers and as they are compressed".to_owned(),
         );
+    }
+    if let Reading::Loop(bounds) = &setup.phase.reading {
+        let there: i64 = bounds.iter().map(|(first, end)| end - first).sum();
+        result.notes.push(format!(
+            "{} records were there, and were read again and again",
+            text::count(there as f64)
+        ));
     }
     if result.partial.is_some()
         && let Some(complaint) = target.complaint()
@@ -195,8 +205,14 @@ fn produce_meaning(load: &Load) -> &'static str {
     }
 }
 
-fn title(mode: Mode, load: &Load, prepared: &Prepared, record_bytes: f64) -> String {
-    let verified = match mode.verifies(load) {
+fn title(
+    mode: Mode,
+    load: &Load,
+    prepared: &Prepared,
+    record_bytes: f64,
+    verified: bool,
+) -> String {
+    let verified = match verified {
         true => "",
         false => ", NOT VERIFIED",
     };
@@ -221,7 +237,10 @@ fn title(mode: Mode, load: &Load, prepared: &Prepared, record_bytes: f64) -> Str
         record_bytes,
         text::things(prepared.topic.partitions(), "partition"),
         load.acks,
-        target::durable(&prepared.configs),
+        match (mode, load.acks) {
+            (Mode::Produce | Mode::EndToEnd, Acks::None) => "not acknowledged",
+            _ => target::durable(&prepared.configs),
+        },
         load.codec,
     )
 }

@@ -41,7 +41,7 @@ impl OwnBroker {
     pub fn start(options: &OwnOptions) -> Result<OwnBroker, String> {
         let base = options.dir.clone().unwrap_or_else(std::env::temp_dir);
         let home = base.join(format!("ringlog-bench-{}", std::process::id()));
-        fs::create_dir_all(&home).map_err(|error| {
+        fs::create_dir(&home).map_err(|error| {
             format!(
                 "{}: {error}; name a directory that can be written with --dir",
                 home.display()

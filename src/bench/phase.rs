@@ -148,7 +148,12 @@ impl Phase {
         let end = self.duration.map_or(u64::MAX, |duration| {
             window.saturating_add(duration.as_nanos() as u64)
         });
-        let core = Core::new(window, self.load.copies as u16, live);
+        // What is read back is read once.
+        let reads = match self.reading {
+            Reading::Follow(_) | Reading::FollowLate(_) => self.load.copies,
+            Reading::Nothing | Reading::Back(_) | Reading::Loop(_) => 1,
+        };
+        let core = Core::new(window, reads as u16, live);
         let watch = executor::spawn(core.clone().watch(end));
         let followers = self.start_readers(&core, &plan, readers, window);
         let left = self

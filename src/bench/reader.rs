@@ -62,6 +62,8 @@ impl Reader {
         // Partitions take turns at the front, so that a limit of the whole answer starves none.
         let mut turn = 0;
         let mut at_end = false;
+        // Since when everything that can be read was.
+        let mut ended = None;
         while !core.cut() && !self.done(quota_used, at_end) {
             let wanted = self.wanted(turn);
             turn += 1;
@@ -105,6 +107,9 @@ impl Reader {
                 at_end &= at_high_watermark;
                 caught_up &= at_high_watermark;
             }
+            // What was acknowledged from memory can be read when it is on the disk.
+            ended = at_end.then(|| ended.unwrap_or(now));
+            at_end = ended.is_some_and(|since| now - since > END_NS);
             if caught_up && self.kind == Kind::Follow && !self.was_caught_up {
                 self.was_caught_up = true;
                 core.behind.set(core.behind.get() - 1);
@@ -131,7 +136,7 @@ impl Reader {
             let (first, end) = &mut bounds[position];
             *first = self.cursors[position].next_offset;
             if *first >= *end {
-                let what = format!("{}-{partition}, all that was to be read,", self.topic.name);
+                let what = format!("reading what was in {}-{partition}", self.topic.name);
                 return Err(ClientError::refused(
                     what,
                     ErrorCode::OffsetOutOfRange.code(),
@@ -248,6 +253,9 @@ impl Reader {
         counted.records
     }
 }
+
+/// For so long nothing may come before what is missing counts as lost.
+const END_NS: u64 = 1_000_000_000;
 
 /// What one fetch has brought.
 #[derive(Default)]

@@ -159,13 +159,34 @@ impl SeriesResult {
                 .clone()
                 .map(|result| result.verification.checks.records);
             let cost = limits.map(|result| result.verification.cost_seconds);
+            let _ = write!(
+                out,
+                "\nload      cores at most {:.0} % busy",
+                busiest * 100.0
+            );
+            if self
+                .steps
+                .iter()
+                .any(|s| s.result.load_max_records_s.is_some())
+            {
+                out.push_str("; --json has of each step what they reach against a server that drops everything");
+            }
             let _ = writeln!(
                 out,
-                "\nload      cores at most {:.0} % busy; --json has of each step what they reach against a server that drops everything\nverified  {} records, which cost {:.2} CPU-s of the load side",
-                busiest * 100.0,
+                "\nverified  {} records, which cost {:.2} CPU-s of the load side",
                 count(verified.sum::<u64>() as f64),
                 cost.sum::<f64>(),
             );
+            for step in &self.steps {
+                let unchecked = step.result.verification.unchecked_batches;
+                if unchecked > 0 {
+                    let _ = writeln!(
+                        out,
+                        "{}: {unchecked} batches were never read: retention took them, they were too many to remember, or the time was over",
+                        step.name
+                    );
+                }
+            }
             for promise in self.promises() {
                 let _ = writeln!(out, "{promise}");
             }

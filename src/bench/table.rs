@@ -111,7 +111,7 @@ fn add_around(out: &mut String, result: &RunResult) {
         if v.unchecked_batches > 0 {
             let _ = write!(
                 text,
-                "; {} batches not checked (retention took them, too many to remember, or not read in time)",
+                "; {} batches not checked (retention took them, too many to remember, or the run was over)",
                 v.unchecked_batches
             );
         }
@@ -122,6 +122,9 @@ fn add_around(out: &mut String, result: &RunResult) {
             "broker    pid {}: {:.2} CPU-s in {:.2} s, {:.2} CPU-s per GB, {:.2} per million records",
             cpu.pid, cpu.cpu_seconds, cpu.wall_seconds, cpu.per_gb, cpu.per_million_records
         );
+        if cpu.cpu_seconds < CPU_SECONDS_SURE {
+            text.push_str(" (so little that ticks of 10 ms hardly tell: measure longer)");
+        }
         if let Some(calls) = cpu.syscalls_per_record {
             let _ = write!(text, ", {calls:.3} system calls per record");
         }
@@ -151,6 +154,9 @@ fn add_around(out: &mut String, result: &RunResult) {
     }
     out.push_str(&around(result));
 }
+
+/// Less CPU time is too few ticks for a figure.
+const CPU_SECONDS_SURE: f64 = 0.2;
 
 /// Both sides, the disk, the machine and the command.
 pub fn around(result: &RunResult) -> String {

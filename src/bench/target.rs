@@ -25,6 +25,8 @@ pub struct Target {
     pub watched: Option<Watched>,
     pub load_cores: Vec<usize>,
     pub broker_cores: Option<Vec<usize>>,
+    /// It was named, and is not the one behind the address.
+    foreign_pid: bool,
 }
 
 /// Where to find a broker, and on which cores both sides run.
@@ -77,14 +79,20 @@ impl Target {
                 own: Some(own),
                 load_cores: load,
                 broker_cores: Some(broker),
+                foreign_pid: false,
             });
         };
+        let listens = || resolve(address).ok().and_then(Watched::listening_at);
+        let foreign_pid = options.pid.is_some_and(|pid| {
+            let listener = listens();
+            listener.is_some_and(|listener| listener.pid != pid)
+        });
         let found = match options.pid {
             Some(pid) if !PathBuf::from(format!("/proc/{pid}")).exists() => {
                 return Err(format!("--pid {pid}: there is no such process"));
             }
             Some(pid) => Some(Watched::process(pid)),
-            None => resolve(address).ok().and_then(Watched::listening_at),
+            None => listens(),
         };
         Ok(Target {
             address: address.clone(),
@@ -92,12 +100,32 @@ impl Target {
             watched: found,
             load_cores: load,
             broker_cores: options.broker_cores.clone(),
+            foreign_pid,
         })
     }
 
     /// Notes that belong into every result.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        if self.foreign_pid {
+            notes.push(format!(
+                "the process of --pid is not the one that listens at {}: its CPU time may have nothing to do with this",
+                self.address
+            ));
+        }
+        let shared: Vec<usize> = match (&self.own, self.watched.and_then(Watched::cores)) {
+            (None, Some(cores)) => {
+                let loads = self.load_cores.iter().copied();
+                loads.filter(|core| is_in(&cores, *core)).collect()
+            }
+            _ => Vec::new(),
+        };
+        if !shared.is_empty() && self.broker_cores.is_none() {
+            notes.push(format!(
+                "the broker may run on core {} of the load, too: each may slow the other; start it on other cores",
+                list(&shared)
+            ));
+        }
         if let Some(own) = &self.own {
             let cores = self.broker_cores.as_deref().unwrap_or_default();
             if cores.iter().any(|core| self.load_cores.contains(core)) {
@@ -248,6 +276,15 @@ impl Target {
         };
         environment
     }
+}
+
+/// Whether a list as the kernel writes it (`0-3,5`) has a core.
+fn is_in(list: &str, core: usize) -> bool {
+    list.split(',').any(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let bounds = first.parse().ok().zip(last.parse().ok());
+        bounds.is_some_and(|(first, last): (usize, usize)| (first..=last).contains(&core))
+    })
 }
 
 /// Asks a broker something, from a reactor on this core.
@@ -425,6 +462,18 @@ mod tests {
         assert_eq!(split(&[3], None, None), (vec![3], vec![3]));
         assert_eq!(split(&[0, 1, 2], Some(&[2]), None), (vec![2], vec![0, 1]));
         assert_eq!(split(&[0, 1, 2], None, Some(&[0])), (vec![1, 2], vec![0]));
+    }
+
+    #[test]
+    fn cores_are_found_in_the_kernels_list() {
+        for (list, core, there) in [
+            ("0-3,5", 2, true),
+            ("0-3,5", 4, false),
+            ("5", 5, true),
+            ("", 0, false),
+        ] {
+            assert_eq!(is_in(list, core), there, "{core} in {list}");
+        }
     }
 
     #[test]

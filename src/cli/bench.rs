@@ -316,6 +316,16 @@ fn many_steps() -> Load {
 
 fn single(mode: Mode, flags: &RunFlags) -> Outcome {
     refuse_rate(mode, &flags.load)?;
+    let of_readers = [
+        ("--consumers", &flags.load.consumers),
+        ("--copies", &flags.load.copies),
+    ];
+    for (flag, given) in of_readers {
+        if let (Mode::Produce, Some(value)) = (mode, given) {
+            let why = "produce has no consumers: what it has sent is read back once; use e2e";
+            return Err(wrong(flag, value, why));
+        }
+    }
     start(
         &Plan::Single(mode),
         flags,
