@@ -194,9 +194,7 @@ impl SeriesResult {
         }
         out
     }
-}
 
-impl SeriesResult {
     /// What each step was promised of a record, where that is not the same for all.
     fn promises(&self) -> Vec<String> {
         let promise = |step: &Step| step.result.environment.broker.durability.clone();

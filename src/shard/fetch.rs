@@ -66,17 +66,7 @@ impl FetchAnswer {
 
 impl Shard {
     /// What there is for a consumer now; `whole`: at least one batch, however large.
-    pub async fn fetch(self: &Rc<Self>, ask: FetchAsk, whole: bool) -> FetchAnswer {
-        let Some(cell) = self.cell(ask.partition) else {
-            return FetchAnswer::failed(ErrorCode::UnknownTopicOrPartition);
-        };
-        match self.fetch_from(&cell, ask, whole).await {
-            Ok(answer) => answer,
-            Err(error) => FetchAnswer::failed(error),
-        }
-    }
-
-    async fn fetch_from(
+    pub(super) async fn fetch_from(
         self: &Rc<Self>,
         cell: &Rc<PartitionCell>,
         ask: FetchAsk,

@@ -40,7 +40,7 @@ pub(super) struct Holds {
 }
 
 impl Shard {
-    /// What there is for a consumer now, as `fetch`, in a partition of any shard of the node; where that is records they stay
+    /// What there is for a consumer now, as `fetch_from`, in a partition of any shard of the node; where that is records they stay
     /// readable until the hold is dropped.
     pub async fn fetch_held(
         self: &Rc<Self>,
@@ -83,24 +83,36 @@ impl Shard {
         ask: FetchAsk,
         whole: bool,
     ) -> (FetchAnswer, Option<Hold>) {
-        let answer = self.fetch(ask, whole).await;
+        match self.fetch_and_hold(ask, whole).await {
+            Ok(found) => found,
+            Err(error) => (FetchAnswer::failed(error), None),
+        }
+    }
+
+    async fn fetch_and_hold(
+        self: &Rc<Self>,
+        ask: FetchAsk,
+        whole: bool,
+    ) -> Result<(FetchAnswer, Option<Hold>), ErrorCode> {
+        let cell = self.cell(ask.partition);
+        let cell = cell.ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        let answer = self.fetch_from(&cell, ask, whole).await?;
         let Some(range) = answer.range else {
-            return (answer, None);
+            return Ok((answer, None));
         };
         // It may have gone while we looked.
-        let Some(cell) = self.cell(ask.partition) else {
-            let gone = ErrorCode::UnknownTopicOrPartition;
-            return (FetchAnswer::failed(gone), None);
-        };
+        if cell.deleted.get() {
+            return Err(ErrorCode::UnknownTopicOrPartition);
+        }
         if !cell.partition.borrow_mut().hold(range.segment) {
-            return (FetchAnswer::failed(ErrorCode::OffsetOutOfRange), None);
+            return Err(ErrorCode::OffsetOutOfRange);
         }
         let hold = Hold::Here {
             shard: self.clone(),
             cell: Rc::downgrade(&cell),
             segment: range.segment,
         };
-        (answer, Some(hold))
+        Ok((answer, Some(hold)))
     }
 
     fn keep_for_other(&self, key: (ShardId, u64), hold: Option<Hold>) {

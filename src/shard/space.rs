@@ -125,9 +125,7 @@ impl Shard {
             );
         }
     }
-}
 
-impl Shard {
     /// Dropped files that are kept for slow readers go at once, on all shards: they have one disk.
     fn give_up_holds_everywhere(self: &Rc<Self>) {
         let now = clock::mono();
