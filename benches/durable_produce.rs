@@ -2,7 +2,7 @@
 //! load on core 1.
 //!
 //! Estimate: a 1 MiB batch costs one pass of `recv` (3.3 GB/s on loopback, both ends), one of CRC-32C (20 GB/s) and one
-//! direct write (the disk's 1M x 4 rate); so the lower of disk and bare receive is the bound, and the ratio to it is
+//! direct write (the disk's 1M x 8 rate); so the lower of disk and bare receive is the bound, and the ratio to it is
 //! what is printed. Where disk and network share their cores they can't both have that: what fio still writes beside a
 //! bare loop that receives at the broker's rate is printed too ("beside").
 //!
@@ -20,7 +20,9 @@ const BROKER_CORE: &str = "0";
 const LOAD_CORE: &str = "1";
 const BATCH_BYTES: usize = 1 << 20;
 const RECORD_BYTES: usize = 1024;
-/// As many as fio has at the disk, and as many again on their way there and back.
+/// As many as the broker has at the disk of one partition.
+const WRITES: usize = 8;
+/// Those, and two on their way there and back.
 const IN_FLIGHT: usize = 10;
 /// More than the memory of the broker, whose pages the kernel clears once, and more than the topic keeps: then it goes on in the files it has,
 /// as the file that fio writes was written before.
@@ -61,7 +63,7 @@ fn main() {
     let mut besides = Vec::new();
     let mut singles = Vec::new();
     for round in 0..rounds {
-        let fio = fio_write(&mount.dir, "1M", 4);
+        let fio = fio_write(&mount.dir, "1M", WRITES);
         let bare = bare_receive(bytes, None);
         let (produced, cpu_per_gb) = broker_produce(&mount.dir, bytes);
         let beside = fio_beside(&mount.dir, produced);
@@ -177,7 +179,7 @@ fn fio_write(dir: &Path, block: &str, depth: usize) -> (f64, f64) {
                 "--bs=1M",
                 "--direct=1",
                 "--ioengine=io_uring",
-                "--iodepth=4",
+                "--iodepth=8",
             ],
         );
     }
@@ -217,7 +219,7 @@ fn fio_beside(dir: &Path, rate: f64) -> f64 {
     let bytes = (rate * 1e9 * (FIO_SECONDS + 1.5)) as usize;
     std::thread::scope(|scope| {
         scope.spawn(|| bare_receive(bytes, Some(rate)));
-        fio_write(dir, "1M", 4).0
+        fio_write(dir, "1M", WRITES).0
     })
 }
 

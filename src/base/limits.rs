@@ -28,7 +28,7 @@ pub const FETCH_BYTES_MAX: usize = 57_671_680;
 /// Bytes appended to one partition and not yet durable.
 pub const PARTITION_IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
 /// Writes in flight for one partition.
-pub const PARTITION_WRITES_MAX: usize = 4;
+pub const PARTITION_WRITES_MAX: usize = 8;
 /// Unit of direct I/O in bytes, in files and in memory.
 pub const BLOCK_BYTES: u64 = 4096;
 /// Longest topic name (`Topic.MAX_NAME_LENGTH`).

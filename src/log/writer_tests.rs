@@ -150,6 +150,31 @@ fn big_flows_have_several_writes_of_whole_blocks_in_flight() {
 }
 
 #[test]
+fn a_little_rest_goes_with_a_full_write_and_a_larger_one_behind_it() {
+    const FULL: u64 = 1 << 20;
+    for (rest, first_to) in [
+        (500, FULL + 4096),
+        ((64 << 10) - 161, FULL + (64 << 10)),
+        ((64 << 10) - 160, FULL),
+        (300 << 10, FULL),
+    ] {
+        let mut log = log(LogConfig::default());
+        let from = 8 << 20;
+        append(&mut log, from as u32 + 100);
+        settled(&mut log);
+        append(&mut log, (FULL + rest) as u32);
+        let (to, covers) = (from + first_to, from + (100 + FULL + rest).min(first_to));
+        let first = writes(&mut log, false);
+        assert_eq!(write(&first[0]), (from, to, covers), "rest of {rest}");
+        for op in &first {
+            done(&mut log, op);
+        }
+        settled(&mut log);
+        assert_eq!(log.chain().durable(), Offset(2), "rest of {rest}");
+    }
+}
+
+#[test]
 fn a_held_back_tail_is_written_when_nothing_else_is_in_flight() {
     let mut log = log(LogConfig::default());
     append(&mut log, 100);

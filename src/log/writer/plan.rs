@@ -145,13 +145,19 @@ impl Log {
             "writes in flight end at {}, inside a block",
             writer.issued
         );
+        let tail_to = block_up(size + HEADER_BYTES as u64);
+        // What is left of a batch would be a write of its own, after this one.
+        let most = if tail_to <= from + WRITE_BYTES_MAX + WRITE_REST_BYTES {
+            WRITE_BYTES_MAX + WRITE_REST_BYTES
+        } else {
+            WRITE_BYTES_MAX
+        };
         let ceiling = segment
             .allocated
             .min(writer.zeroing.map_or(u64::MAX, |(zeroing, _)| zeroing))
-            .min(from + WRITE_BYTES_MAX);
+            .min(from + most);
         let whole_to = block_down(size).min(ceiling);
         let whole = whole_to.saturating_sub(from);
-        let tail_to = block_up(size + HEADER_BYTES as u64);
         // A write with the tail keeps all later ones waiting, so with others in flight the partial block waits for more
         // data, or to be alone: several large writes at a time are what makes durable cheap.
         let hold_tail = !rolled && (!alone || (more_coming && whole >= WRITE_AHEAD_BYTES_MIN));
@@ -333,6 +339,9 @@ fn allocation_limit(segment_bytes: u64, size: u64) -> u64 {
 
 /// Most bytes of one write: larger ones are no cheaper, and acks wait for the whole of one.
 const WRITE_BYTES_MAX: u64 = 1 << 20;
+
+/// Unless no more than this is left behind it: a batch of 1 MiB that begins inside a block goes in one write.
+const WRITE_REST_BYTES: u64 = 64 << 10;
 /// Fewer whole blocks than this wait for a write in flight to end: group commit.
 const WRITE_AHEAD_BYTES_MIN: u64 = 128 << 10;
 /// Allocation grows by what there is, between these.
@@ -356,5 +365,5 @@ const SAVE_MS: i64 = 30_000;
 // Writes may fill the pipeline before the partition stops taking batches.
 const _: () =
     assert!(WRITE_BYTES_MAX * PARTITION_WRITES_MAX as u64 <= PARTITION_IN_FLIGHT_BYTES_MAX);
-const _: () = assert!(WRITE_BYTES_MAX.is_multiple_of(BLOCK_BYTES));
+const _: () = assert!((WRITE_BYTES_MAX | WRITE_REST_BYTES).is_multiple_of(BLOCK_BYTES));
 const _: () = assert!(ALLOCATE_BYTES_MIN.is_multiple_of(BLOCK_BYTES));
