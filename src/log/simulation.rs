@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::checkpoint::PartitionCheckpoint;
 use super::simulated_disk::{Disk, Random};
 use super::*;
+use crate::base::limits::PARTITION_WRITES_MAX;
 use crate::base::{LeaderEpoch, MonoNs, Now, Offset, PartitionIndex, Timestamp, TopicPartition};
 use crate::record::BatchBuilder;
 use crate::record::scan::{Verified, verify_next};
@@ -80,6 +81,10 @@ pub(super) struct World {
     trusting: bool,
     /// Batches of one record in a few sizes.
     pub grid: bool,
+    /// Batches of about 1 MiB among the small ones, and as many under way as there may be.
+    large: bool,
+    /// Most writes that were in flight at once, and the bytes of the largest.
+    writes_max: (usize, u64),
     /// A restart brings a new leader epoch.
     pub bumps: bool,
     pub crashes: u64,
@@ -102,6 +107,8 @@ impl World {
             writing_checkpoint: None,
             trusting: false,
             grid: false,
+            large: false,
+            writes_max: (0, 0),
             bumps: false,
             crashes: 0,
         }
@@ -172,8 +179,16 @@ impl World {
     /// Hands out what the log asks for, until it asks for nothing.
     pub fn poll(&mut self, more_coming: bool) {
         while let Some(op) = self.log.poll_io(self.now(), more_coming) {
+            if let IoOp::Write { from, to, .. } = op {
+                self.writes_max.1 = self.writes_max.1.max(to - from);
+            }
             self.disk.submit(op, &self.arena);
         }
+        let writes = self.disk.in_flight.iter();
+        let writes = writes
+            .filter(|(op, _)| matches!(op, IoOp::Write { .. }))
+            .count();
+        self.writes_max.0 = self.writes_max.0.max(writes);
     }
 
     pub fn finish_one(&mut self, at: usize) {
@@ -328,13 +343,15 @@ impl World {
         self.ms += random.below(50) as i64;
         match random.below(100) {
             0..=34 => {
-                if self.log.in_flight_bytes() >= 1 << 20 {
+                if self.log.in_flight_bytes() >= if self.large { 10 << 20 } else { 1 << 20 } {
                     return;
                 }
                 let fill = random.next() as u8 | 1;
                 if self.grid {
                     // Ends on sector and block boundaries, same offsets in every life: stale batches fit everywhere.
                     self.append_sized([4096, 135_168][random.below(2) as usize], fill);
+                } else if self.large && random.one_in(2) {
+                    self.append_sized((1 << 20) - 40_000 + random.below(120_000) as usize, fill);
                 } else {
                     let records = 1 + random.below(5);
                     let bytes = match random.below(8) {
@@ -397,17 +414,19 @@ impl World {
     }
 }
 
-fn history(seed: u64, steps: u64) -> u64 {
+fn history(seed: u64, steps: u64, large: bool) -> World {
     let mut random = Random::new(seed);
+    let scale = if large { 16 } else { 1 };
     let config = LogConfig {
-        segment_bytes: [320_000, 700_000, 1_500_000, 3_000_000][random.below(4) as usize],
-        retention_bytes: [-1, 200_000, 1_000_000][random.below(3) as usize],
+        segment_bytes: [320_000, 700_000, 1_500_000, 3_000_000][random.below(4) as usize] * scale,
+        retention_bytes: [-1, 200_000, 1_000_000][random.below(3) as usize] * scale as i64,
         retention_ms: [-1, 20_000][random.below(2) as usize],
         index_interval_bytes: [100, 4096][random.below(2) as usize],
         ..LogConfig::default()
     };
     let mut world = World::new(config);
-    world.grid = random.one_in(3);
+    world.grid = random.one_in(3) && !large;
+    world.large = large;
     for _ in 0..steps {
         world.step(&mut random);
     }
@@ -415,29 +434,41 @@ fn history(seed: u64, steps: u64) -> u64 {
     assert_eq!(world.log.in_flight_bytes(), 0, "everything gets durable");
     world.check_contents();
     world.crash(&mut random);
-    world.crashes
+    world
 }
 
-#[test]
-fn no_acknowledged_record_is_lost_and_no_garbage_is_read_in_random_histories() {
+/// Histories of these seeds, or of the one that RINGLOG_SEED names.
+fn histories(count: u64, steps: u64, large: bool) -> Vec<World> {
     let one = std::env::var("RINGLOG_SEED")
         .ok()
         .and_then(|s| s.parse().ok());
     let seeds = match one {
         Some(seed) => seed..seed + 1,
-        None => 0..200,
+        None => 0..count,
     };
-    let mut crashes = 0;
-    for seed in seeds.clone() {
-        let run = std::panic::catch_unwind(|| history(seed, 300));
-        match run {
-            Ok(n) => crashes += n,
-            Err(panic) => {
-                eprintln!("RINGLOG_SEED={seed}");
-                std::panic::resume_unwind(panic);
-            }
-        }
-    }
+    let run = |seed| {
+        std::panic::catch_unwind(|| history(seed, steps, large)).unwrap_or_else(|panic| {
+            eprintln!("RINGLOG_SEED={seed}");
+            std::panic::resume_unwind(panic);
+        })
+    };
+    let worlds: Vec<World> = seeds.clone().map(run).collect();
+    let crashes: u64 = worlds.iter().map(|world| world.crashes).sum();
     eprintln!("{crashes} crashes in histories {seeds:?}");
-    assert!(crashes >= seeds.end - seeds.start);
+    assert!(crashes >= worlds.len() as u64);
+    worlds
+}
+
+#[test]
+fn no_acknowledged_record_is_lost_and_no_garbage_is_read_in_random_histories() {
+    histories(200, 300, false);
+}
+
+#[test]
+fn none_is_lost_where_batches_of_a_mebibyte_keep_all_writes_busy() {
+    let worlds = histories(12, 300, true);
+    let writes = worlds.iter().map(|world| world.writes_max.0).max();
+    let bytes = worlds.iter().map(|world| world.writes_max.1).max();
+    assert_eq!(writes, Some(PARTITION_WRITES_MAX), "writes in flight");
+    assert!(bytes > Some(1 << 20), "no write took its rest along");
 }

@@ -1,6 +1,7 @@
 //! The rules of the write plan, one by one.
 
 use super::*;
+use crate::base::limits::PARTITION_WRITES_MAX;
 use crate::base::{ErrorCode, LeaderEpoch, MonoNs, Now, Offset, Timestamp};
 
 fn now(ms: i64) -> Now {
@@ -172,6 +173,46 @@ fn a_little_rest_goes_with_a_full_write_and_a_larger_one_behind_it() {
         settled(&mut log);
         assert_eq!(log.chain().durable(), Offset(2), "rest of {rest}");
     }
+}
+
+#[test]
+fn a_rest_is_not_taken_along_where_there_is_no_space_for_it_or_more_is_coming() {
+    const FULL: u64 = 1 << 20;
+    let mut log = log(LogConfig::default());
+    append(&mut log, 100);
+    settled(&mut log);
+    // More than is allocated: what is there is written, the rest when there is space.
+    append(&mut log, FULL as u32);
+    let first = writes(&mut log, false);
+    let (_, to, covers) = write(&first[0]);
+    assert!(to < FULL && covers == to, "{to} bytes");
+    done(&mut log, &first[0]);
+    settled(&mut log);
+    append(&mut log, (64 << 20) - 100);
+    settled(&mut log);
+    // The last block waits for what comes.
+    let from = FULL + (64 << 20);
+    append(&mut log, FULL as u32 + 10_000);
+    let whole = from + FULL + 8192;
+    assert_eq!(write(&writes(&mut log, true)[0]), (from, whole, whole));
+}
+
+#[test]
+fn no_more_than_eight_writes_are_in_flight() {
+    let mut log = log(LogConfig::default());
+    append(&mut log, 64 << 20);
+    settled(&mut log);
+    append(&mut log, 12 << 20);
+    let first = writes(&mut log, true);
+    assert_eq!(first.len(), PARTITION_WRITES_MAX);
+    for pair in first.windows(2) {
+        assert_eq!(write(&pair[0]).1, write(&pair[1]).0);
+    }
+    // The last of them alone makes no room for bytes to be durable, but for a write.
+    assert_eq!(done(&mut log, &first[7]).durable, None);
+    assert!(writes(&mut log, true).is_empty(), "a place in the order");
+    done(&mut log, &first[0]);
+    assert_eq!(writes(&mut log, true).len(), 1);
 }
 
 #[test]

@@ -340,7 +340,7 @@ fn allocation_limit(segment_bytes: u64, size: u64) -> u64 {
 /// Most bytes of one write: larger ones are no cheaper, and acks wait for the whole of one.
 const WRITE_BYTES_MAX: u64 = 1 << 20;
 
-/// Unless no more than this is left behind it: a batch of 1 MiB that begins inside a block goes in one write.
+/// Unless no more than this is left behind it: a batch of 1 MiB that begins inside a block goes in one write if nothing follows it.
 const WRITE_REST_BYTES: u64 = 64 << 10;
 /// Fewer whole blocks than this wait for a write in flight to end: group commit.
 const WRITE_AHEAD_BYTES_MIN: u64 = 128 << 10;
@@ -363,7 +363,9 @@ const SAVE_BYTES_MIN: u64 = 1 << 20;
 const SAVE_MS: i64 = 30_000;
 
 // Writes may fill the pipeline before the partition stops taking batches.
-const _: () =
-    assert!(WRITE_BYTES_MAX * PARTITION_WRITES_MAX as u64 <= PARTITION_IN_FLIGHT_BYTES_MAX);
+const _: () = assert!(
+    (WRITE_BYTES_MAX + WRITE_REST_BYTES) * PARTITION_WRITES_MAX as u64
+        <= PARTITION_IN_FLIGHT_BYTES_MAX
+);
 const _: () = assert!((WRITE_BYTES_MAX | WRITE_REST_BYTES).is_multiple_of(BLOCK_BYTES));
 const _: () = assert!(ALLOCATE_BYTES_MIN.is_multiple_of(BLOCK_BYTES));
