@@ -95,7 +95,13 @@ fn run_backlog(
                 "of which {gone} batches were never read (retention took them, or the time was over): keep more with --topic-set retention.bytes"
             ));
         }
-        series.compare_produce("while the backlog was drained");
+        let share = drained.caught_up_seconds.map(|seconds| seconds / sending);
+        match share {
+            Some(share) if share < DRAIN_SHARE_MIN => series.findings.push(
+                "that is too short a part of the window to say what it did to producing: use a longer --build or a higher --rate".to_owned(),
+            ),
+            _ => series.compare_produce("while the backlog was drained"),
+        }
     }
     Ok(series)
 }
@@ -145,7 +151,7 @@ fn run_coldread(
         ..setup.phase.clone()
     };
     let disturbed = measured(target, setup, &disturbed, extras)?;
-    let cold = Flow::of(&disturbed.cold, "cold: of a fetch", false);
+    let cold = Flow::of(&disturbed.cold, "cold: of a fetch", false, 0.0);
     if series.take("beside a cold reader", disturbed.result) {
         series.findings.push(format!(
             "the cold reader took {:.1} MB/s of {:.2} GB of old data",
@@ -158,6 +164,8 @@ fn run_coldread(
     Ok(series)
 }
 
+/// Draining that took less than this of the window has left no mark in its percentiles.
+const DRAIN_SHARE_MIN: f64 = 0.1;
 /// Less may be in memory.
 const OLD_BYTES_SURE: u64 = 2 << 30;
 

@@ -36,6 +36,8 @@ pub struct Median {
     shown: (String, String),
 }
 
+const LETTERS: [&str; 2] = ["A", "B"];
+
 /// Runs `rounds` of each. A broker of our own is started anew for each round and is the only one that runs then.
 pub fn run(
     mode: Mode,
@@ -45,8 +47,15 @@ pub fn run(
     extras: Extras,
 ) -> Result<Comparison, String> {
     let mut runs = SeriesResult::new("compare");
+    for (letter, options) in LETTERS.into_iter().zip(options) {
+        // One that is not there is found before the other has run for nothing.
+        if options.bootstrap.is_some() {
+            let target = Target::open(options).and_then(|target| target.answers());
+            target.map_err(|why| format!("{letter}: {why}"))?;
+        }
+    }
     'all: for round in 1..=rounds {
-        for (letter, options) in ["A", "B"].into_iter().zip(options) {
+        for (letter, options) in LETTERS.into_iter().zip(options) {
             let name = format!("{letter}{round}");
             if extras.show == Show::Progress {
                 eprintln!("compare {name} of {rounds}");
@@ -82,6 +91,9 @@ impl Comparison {
         let mut out = self.runs.table();
         out.push_str(&self.sides());
         let rounds = whole_rounds(&self.runs.steps).len() / 2;
+        if rounds == 0 {
+            return out;
+        }
         out.push_str(&format!(
             "\n{:<44}{:>14}{:>14}{:>9}\n",
             format!("median of {rounds} rounds"),
@@ -103,7 +115,7 @@ impl Comparison {
     fn sides(&self) -> String {
         let mut out = String::from("\n");
         let mut promises = Vec::new();
-        for letter in ["A", "B"] {
+        for letter in LETTERS {
             let own = of_letter(&self.runs.steps, letter);
             if let Some(step) = own.first() {
                 let broker = &step.result.environment.broker;
@@ -133,7 +145,7 @@ impl Comparison {
                 result: steps[middle].result.clone(),
             })
         };
-        ["A", "B"].into_iter().filter_map(of).collect()
+        LETTERS.into_iter().filter_map(of).collect()
     }
 }
 

@@ -58,6 +58,7 @@ pub use payload::mean_record_bytes;
 pub use runner::Show;
 pub use target::TargetOptions;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -112,12 +113,12 @@ pub fn run(
     let series = match plan {
         Plan::Single(mode) => {
             let result = modes::run(*mode, &target, load, extras)?;
-            print!("{}", table::of(&result));
             let named = report::Named {
                 name: result.mode.clone(),
                 result: result.clone(),
             };
             output.save(&result, vec![named], &result.recorders)?;
+            show(&table::of(&result))?;
             return Ok(Ending::of(&result.troubles()));
         }
         Plan::Fanout(most) => {
@@ -136,8 +137,8 @@ pub fn run(
         Plan::Backlog(build) => beside::backlog(&target, load, *build, extras)?,
         Plan::ColdRead(old) => beside::coldread(&target, load, *old, extras)?,
     };
-    print!("{}", series.table());
     output.save(&series, series.ends(), &[])?;
+    show(&series.table())?;
     Ok(Ending::of(&series.troubles()))
 }
 
@@ -153,8 +154,8 @@ pub fn compare(
     prepare_process()?;
     output.check()?;
     let comparison = compare::run(mode, both, load, rounds, extras)?;
-    print!("{}", comparison.table());
     output.save(&comparison, comparison.middle(), &[])?;
+    show(&comparison.table())?;
     Ok(Ending::of(&comparison.runs.troubles()))
 }
 
@@ -290,6 +291,15 @@ impl Output {
             None => Ok(()),
         }
     }
+}
+
+/// On stdout, which may be a full disk or a pipe that nobody reads any more.
+fn show(text: &str) -> Result<(), String> {
+    let mut stdout = std::io::stdout().lock();
+    let shown = stdout.write_all(text.as_bytes());
+    shown
+        .and_then(|()| stdout.flush())
+        .map_err(|error| format!("the result can't be printed: {error}"))
 }
 
 fn save(flag: &str, path: &Path, bytes: &[u8]) -> Result<(), String> {

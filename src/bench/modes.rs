@@ -109,7 +109,12 @@ pub fn result(
     let environment = target.environment(prepared, load, setup.phase.plans.len());
     let mut result = RunResult::of(mode, load, outcome, environment);
     let closed = load.rate == Rate::Flood;
-    let produced = |meaning: &str| Flow::of(&outcome.produced, meaning, !closed);
+    // At a given rate the next batch was due later than the last answer came.
+    let due = match (load.rate, load.duration_seconds, &outcome.failure) {
+        (Rate::Fixed(_), Some(seconds), None) => seconds,
+        _ => 0.0,
+    };
+    let produced = |meaning: &str| Flow::of(&outcome.produced, meaning, !closed, due);
     match mode {
         Mode::Produce => {
             result.produce = Some(produced(produce_meaning(load)));
@@ -117,11 +122,11 @@ pub fn result(
         Mode::EndToEnd => {
             result.produce = Some(produced(produce_meaning(load)));
             let meaning = "read: end to end, intended to read";
-            result.consume = Some(Flow::of(&outcome.consumed, meaning, false));
+            result.consume = Some(Flow::of(&outcome.consumed, meaning, false, due));
         }
         Mode::Consume => {
             let meaning = "read: of a fetch (closed loop)";
-            result.consume = Some(Flow::of(&outcome.consumed, meaning, false));
+            result.consume = Some(Flow::of(&outcome.consumed, meaning, false, 0.0));
         }
     }
     result.recorders = [
@@ -199,7 +204,7 @@ fn mean_bytes(outcome: &Outcome, load: &Load) -> f64 {
 
 fn produce_meaning(load: &Load) -> &'static str {
     match (load.acks, load.rate) {
-        (Acks::None, _) => "sent: until it left (acks=0, nothing answers)",
+        (Acks::None, _) => "sent: until it left (acks=0)",
         (_, Rate::Flood) => "produced: send to ack (closed loop)",
         _ => "produced: intended to ack",
     }

@@ -3,7 +3,7 @@
 //! Always: a process that can't be looked at is no process, never an error of the run.
 //! What its CPU time means is `result`'s.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,6 +18,8 @@ pub struct Watched {
 
 /// Ticks of `/proc/PID/stat`: USER_HZ, which is 100 on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
+/// A thread with less of the CPU time of its process only looks after something.
+const WORKING: f64 = 0.1;
 /// State of a listening socket in `/proc/net/tcp`.
 const LISTEN: &str = "0A";
 
@@ -62,13 +64,24 @@ impl Watched {
         cpu_of_stat(&stat)
     }
 
-    /// Cores it may run on, as the kernel writes them.
+    /// Cores that its threads may run on, lists as the kernel writes them; of those threads that have run for more than a moment.
     pub fn cores(self) -> Option<String> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        line.map(|list| list.trim().to_owned())
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?;
+        let threads = threads.filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let used = cpu_of_stat(&fs::read_to_string(path.join("stat")).ok()?)?;
+            let status = fs::read_to_string(path.join("status")).ok()?;
+            let mut lines = status.lines();
+            let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+            Some((used, list.trim().to_owned()))
+        });
+        let threads: Vec<(f64, String)> = threads.collect();
+        let all: f64 = threads.iter().map(|(used, _)| used).sum();
+        let working = threads
+            .into_iter()
+            .filter(|(used, _)| *used >= all * WORKING);
+        let lists: BTreeSet<String> = working.map(|(_, list)| list).collect();
+        (!lists.is_empty()).then(|| lists.into_iter().collect::<Vec<_>>().join(","))
     }
 }
 

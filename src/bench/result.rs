@@ -71,7 +71,7 @@ pub struct Flow {
     pub bytes: u64,
     pub wire_bytes: u64,
     pub batches: u64,
-    /// From the begin of the window to the last batch.
+    /// From the begin of the window to the last batch, at a given rate to the end of the window if that is later.
     pub seconds: f64,
     pub records_per_s: f64,
     pub mb_per_s: f64,
@@ -152,8 +152,9 @@ pub struct BrokerCpu {
 }
 
 impl Flow {
-    pub fn of(recorder: &Recorder, meaning: &str, from_send: bool) -> Flow {
-        let seconds = recorder.elapsed_seconds();
+    /// `at_least`: the seconds in which these batches were due.
+    pub fn of(recorder: &Recorder, meaning: &str, from_send: bool, at_least: f64) -> Flow {
+        let seconds = recorder.elapsed_seconds().max(at_least);
         let per_s = |count: u64| count as f64 / seconds.max(1e-9);
         let errors = recorder.errors.iter();
         Flow {
@@ -322,6 +323,13 @@ impl RunResult {
                 c.damaged, c.gaps, c.duplicates, c.reordered, c.different, c.lost
             ));
         }
+        let empty = |flow: &Flow| flow.records == 0 && flow.errors.is_empty();
+        if self.partial.is_none() && self.produce.as_ref().is_some_and(empty) {
+            found.push(
+                "nothing was measured: no batch was due within the window; use a longer --duration, a higher --rate or a smaller --batch"
+                    .to_owned(),
+            );
+        }
         for flow in [&self.produce, &self.consume].into_iter().flatten() {
             for (name, count) in &flow.errors {
                 found.push(format!("the broker refused {count} batches: {name}"));
@@ -407,7 +415,7 @@ mod tests {
                 });
             }
         }
-        let flow = Flow::of(&recorder, "test", false);
+        let flow = Flow::of(&recorder, "test", false, 0.0);
         let records: Vec<u64> = flow.minutes.iter().map(|minute| minute.records).collect();
         assert_eq!(records, [590, 20]);
         let slow = &flow.minutes[0];

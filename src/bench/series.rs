@@ -85,9 +85,11 @@ impl SeriesResult {
 
     fn end_early(&mut self, name: &str, why: &str, planned: usize) {
         let left = planned - self.steps.len();
-        self.partial = Some(format!(
-            "at {name}: {why} ({left} of {planned} steps not run)"
-        ));
+        let not_run = match left {
+            0 => String::new(),
+            _ => format!(" ({left} of {planned} steps not run)"),
+        };
+        self.partial = Some(format!("at {name}: {why}{not_run}"));
     }
 
     /// The first and the last step, for the page.

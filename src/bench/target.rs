@@ -158,6 +158,11 @@ impl Target {
         ask(&self.address, self.load_cores[0], question)
     }
 
+    /// That there is a broker.
+    pub fn answers(&self) -> Result<(), String> {
+        self.ask(async |_| Ok(()))
+    }
+
     /// Finds the topic, or makes it.
     pub fn prepare(
         &self,

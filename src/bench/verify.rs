@@ -40,8 +40,8 @@ pub struct Cursor {
     pub next_offset: i64,
     /// What lies from here on is not looked at.
     pub end_offset: i64,
-    /// The last count of each connection.
-    last: HashMap<u16, i32>,
+    /// The last count of each connection, and the largest timestamp of that batch.
+    last: HashMap<u16, (i32, i64)>,
 }
 
 /// A batch in what was read.
@@ -184,9 +184,13 @@ impl Verifier<'_> {
         if header.has_producer_id() || stamp.sequence < 0 {
             return;
         }
-        match cursor.last.insert(stamp.lane, stamp.sequence) {
-            Some(before) if before > stamp.sequence => self.checks.reordered += 1,
-            Some(before) if before == stamp.sequence => self.checks.duplicates += 1,
+        let time = header.max_timestamp.0;
+        let before = cursor.last.insert(stamp.lane, (stamp.sequence, time));
+        // Another run counts from its begin again, and is a later one.
+        let before = before.filter(|(_, then)| self.ledger.is_some() || time <= *then);
+        match before {
+            Some((count, _)) if count > stamp.sequence => self.checks.reordered += 1,
+            Some((count, _)) if count == stamp.sequence => self.checks.duplicates += 1,
             _ => {}
         }
     }
@@ -201,9 +205,13 @@ mod tests {
     use crate::record::stamp;
 
     fn batch(offset: i64, sequence: i32) -> Vec<u8> {
+        batch_at(5, offset, sequence)
+    }
+
+    fn batch_at(time: i64, offset: i64, sequence: i32) -> Vec<u8> {
         let values = [&b"a"[..], b"b"];
         let template = Template::build(values.iter().map(|v| (None, *v)), Default::default());
-        let (head, _) = template.stamp(Stamp { lane: 1, sequence }, Timestamp(5));
+        let (head, _) = template.stamp(Stamp { lane: 1, sequence }, Timestamp(time));
         let mut bytes = [&head[..], &template.body].concat();
         stamp(&mut bytes, Offset(offset), LeaderEpoch(0));
         bytes
@@ -242,6 +250,19 @@ mod tests {
         assert_eq!(read(&back, None).0.reordered, 1);
         let old = [batch(10, 0), batch(10, 1)].concat();
         assert_eq!(read(&old, None).0.duplicates, 1);
+    }
+
+    #[test]
+    fn a_later_run_may_count_from_its_begin_again() {
+        for sequence in [0, 7] {
+            let runs = [batch_at(5, 10, 7), batch_at(6, 12, sequence)].concat();
+            let (checks, next) = read(&runs, None);
+            assert_eq!((checks.batches, checks.faults(), next), (2, 0, 14));
+        }
+        // Of one run alone, nothing counts back.
+        let mut ledger = Ledger::new(1);
+        let back = [batch_at(5, 10, 7), batch_at(6, 12, 3)].concat();
+        assert_eq!(read(&back, Some(&mut ledger)).0.reordered, 1);
     }
 
     #[test]

@@ -286,6 +286,9 @@ fn dispatch(command: BenchCommand) -> Outcome {
         }
         BenchCommand::Backlog(flags) => {
             let build = seconds("--build", &Some(flags.build.clone()), 0.0)?;
+            if build == 0.0 {
+                return Err(wrong("--build", &flags.build, "there would be no backlog"));
+            }
             let plan = Plan::Backlog(Duration::from_secs_f64(build));
             start(&plan, &flags.run, &load_of(&flags.run.load, &usual)?)
         }
@@ -531,7 +534,7 @@ fn load_of(flags: &LoadFlags, usual: &Load) -> Result<Load, UsageError> {
     let sized = flags
         .batch
         .as_deref()
-        .is_some_and(|text| text.ends_with(['B', 'b']));
+        .is_none_or(|text| text.ends_with(['B', 'b']));
     let of_file = match sized {
         true => bench::mean_record_bytes(&payload).map_err(UsageError)?,
         false => None,

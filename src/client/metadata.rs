@@ -88,17 +88,23 @@ pub async fn find(connection: &mut Connection, name: &str) -> Result<Option<Topi
         if let Some(found) = with_leaders(&answer, topic) {
             return Ok(Some(found));
         }
-        if clock::mono() > deadline {
+        let code = match topic.error_code {
+            0 => ErrorCode::LeaderNotAvailable.code(),
+            code => code,
+        };
+        if clock::mono() > deadline || FINAL.map(ErrorCode::code).contains(&code) {
             let what = format!("the leaders of topic {name}");
-            let code = match topic.error_code {
-                0 => ErrorCode::LeaderNotAvailable.code(),
-                code => code,
-            };
             return Err(ClientError::refused(what, code, None));
         }
         executor::sleep(LEADERS_POLL).await;
     }
 }
+
+/// What waiting does not change.
+const FINAL: [ErrorCode; 2] = [
+    ErrorCode::InvalidTopicException,
+    ErrorCode::TopicAuthorizationFailed,
+];
 
 async fn describe(
     connection: &mut Connection,
