@@ -33,6 +33,8 @@ mod recovery;
 #[cfg(test)]
 mod recovery_tests;
 mod retention;
+#[cfg(test)]
+mod retention_tests;
 mod segment;
 #[cfg(test)]
 mod simulated_disk;
