@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ringlog::base::limits::PARTITION_WRITES_MAX as WRITES;
+
 const BROKER_CORE: &str = "0";
 const LOAD_CORE: &str = "1";
 const BATCH_BYTES: usize = 1 << 20;
 const RECORD_BYTES: usize = 1024;
-/// As many as the broker has at the disk of one partition.
-const WRITES: usize = 8;
-/// Those, and two on their way there and back.
-const IN_FLIGHT: usize = 10;
+/// As many as the broker has at the disk of one partition, and two on their way there and back.
+const IN_FLIGHT: usize = WRITES + 2;
 /// More than the memory of the broker, whose pages the kernel clears once, and more than the topic keeps: then it goes on in the files it has,
 /// as the file that fio writes was written before.
 const WARM_UP_BYTES: usize = 5 << 28;
@@ -179,7 +179,7 @@ fn fio_write(dir: &Path, block: &str, depth: usize) -> (f64, f64) {
                 "--bs=1M",
                 "--direct=1",
                 "--ioengine=io_uring",
-                "--iodepth=8",
+                &format!("--iodepth={WRITES}"),
             ],
         );
     }

@@ -18,7 +18,7 @@ pub struct Watched {
 
 /// Ticks of `/proc/PID/stat`: USER_HZ, which is 100 on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// A thread with less of the CPU time of its process only looks after something.
+/// A thread with less than this of the CPU time of the busiest only looks after something.
 const WORKING: f64 = 0.1;
 /// State of a listening socket in `/proc/net/tcp`.
 const LISTEN: &str = "0A";
@@ -64,7 +64,7 @@ impl Watched {
         cpu_of_stat(&stat)
     }
 
-    /// Cores that its threads may run on, lists as the kernel writes them; of those threads that have run for more than a moment.
+    /// Cores that its threads may run on, lists as the kernel writes them; of those threads that do the work.
     pub fn cores(self) -> Option<String> {
         let threads = fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?;
         let threads = threads.filter_map(|entry| {
@@ -76,10 +76,10 @@ impl Watched {
             Some((used, list.trim().to_owned()))
         });
         let threads: Vec<(f64, String)> = threads.collect();
-        let all: f64 = threads.iter().map(|(used, _)| used).sum();
+        let most = threads.iter().map(|(used, _)| *used).fold(0.0, f64::max);
         let working = threads
             .into_iter()
-            .filter(|(used, _)| *used >= all * WORKING);
+            .filter(|(used, _)| *used >= most * WORKING);
         let lists: BTreeSet<String> = working.map(|(_, list)| list).collect();
         (!lists.is_empty()).then(|| lists.into_iter().collect::<Vec<_>>().join(","))
     }

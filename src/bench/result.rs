@@ -326,7 +326,7 @@ impl RunResult {
         let empty = |flow: &Flow| flow.records == 0 && flow.errors.is_empty();
         if self.partial.is_none() && self.produce.as_ref().is_some_and(empty) {
             found.push(
-                "nothing was measured: no batch was due within the window; use a longer --duration, a higher --rate or a smaller --batch"
+                "nothing was measured: no batch came to its end within the window; use a longer --duration, a higher --rate or a smaller --batch"
                     .to_owned(),
             );
         }

@@ -467,6 +467,10 @@ fn no_acknowledged_record_is_lost_and_no_garbage_is_read_in_random_histories() {
 #[test]
 fn none_is_lost_where_batches_of_a_mebibyte_keep_all_writes_busy() {
     let worlds = histories(12, 300, true);
+    if worlds.len() == 1 {
+        // A history that RINGLOG_SEED names need not have it all.
+        return;
+    }
     let writes = worlds.iter().map(|world| world.writes_max.0).max();
     let bytes = worlds.iter().map(|world| world.writes_max.1).max();
     assert_eq!(writes, Some(PARTITION_WRITES_MAX), "writes in flight");
