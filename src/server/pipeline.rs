@@ -191,7 +191,7 @@ impl Pipeline {
             while done < piece.len() {
                 let tried = match piece.rest(done) {
                     Rest::Copy(bytes) => {
-                        let more = more || sent + piece.len() < range.bytes;
+                        let more = more || sent + done + bytes.len() < range.bytes;
                         let tried = self.socket.try_send(bytes, more)?;
                         piece.note_copied(tried.unwrap_or(0));
                         tried

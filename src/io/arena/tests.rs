@@ -182,6 +182,27 @@ fn what_is_copied_often_is_sent_by_reference_from_then_on() {
     assert!(again.is_sent_often(), "it is punched anyway");
 }
 
+#[test]
+fn what_begins_inside_a_page_goes_up_to_its_end_first() {
+    let arena = Arena::new(1 << 20).expect("arena");
+    let extent = arena.allocate(64 << 10).expect("room");
+    let first_of = |start, len| extent.pin(start, len).for_send().up_to_page();
+    let found =
+        [(4095, 9000), (4095, 2), (1, 9000), (4095, 1), (4096, 9000)].map(|(start, len)| {
+            first_of(start, len).map(|first| (first.offset as usize % GRANULE_BYTES, first.len))
+        });
+    assert_eq!(
+        found,
+        [
+            Some((4095, 1)),
+            Some((4095, 1)),
+            Some((1, 4095)),
+            None,
+            None
+        ]
+    );
+}
+
 async fn read_exactly(socket: Rc<crate::io::socket::Socket>, len: usize) -> Vec<u8> {
     let mut received = vec![0; len];
     let mut filled = 0;
