@@ -3,6 +3,8 @@
 //! Always: the result does not depend on how the bytes were cut.
 //! Whether the result is the right one is judged by `check` and `scan`.
 
+use crc_fast::{CrcAlgorithm, Digest};
+
 use super::header::{BatchHeader, CRC_COVERS_FROM, HEADER_BYTES, TimestampType};
 use crate::base::Timestamp;
 
@@ -22,7 +24,7 @@ impl BatchCrc {
 
     /// The next bytes of the records section.
     pub fn update(&mut self, records: &[u8]) {
-        self.value = crc32c::crc32c_append(self.value, records);
+        self.value = append(self.value, records);
     }
 
     /// The checksum of what was given so far.
@@ -32,9 +34,22 @@ impl BatchCrc {
 
     /// The checksum of a whole batch in one piece of at least 61 bytes.
     pub fn of(batch: &[u8]) -> u32 {
-        crc32c::crc32c(&batch[CRC_COVERS_FROM..])
+        append(0, &batch[CRC_COVERS_FROM..])
     }
 }
+
+/// `crc32c::crc32c_append`, at twice the speed where the CPU has wide carry-less multiplication.
+fn append(before: u32, bytes: &[u8]) -> u32 {
+    if bytes.len() < WIDE_BYTES_MIN {
+        return crc32c::crc32c_append(before, bytes);
+    }
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!before));
+    digest.update(bytes);
+    digest.finalize() as u32
+}
+
+/// Below it the narrow instructions are as fast.
+const WIDE_BYTES_MIN: usize = 512;
 
 /// Gives a header with a valid checksum another timestamp type and maximum, and the checksum that fits.
 /// Costs the 40 header bytes, not the records: the checksum of two pieces follows from those of the pieces.
@@ -65,6 +80,20 @@ mod tests {
                 }
                 assert_eq!(crc.value(), header.crc, "{name} in pieces of {step}");
             }
+        }
+    }
+
+    #[test]
+    fn wide_and_narrow_agree_at_every_length_and_cut() {
+        let bytes: Vec<u8> = (0..70_000u32)
+            .map(|n| (n.wrapping_mul(n) >> 7) as u8)
+            .collect();
+        for len in (0..5000).chain([65_535, 65_536, 69_899]) {
+            let bytes = &bytes[len % 97..][..len];
+            let expected = crc32c::crc32c(bytes);
+            assert_eq!(append(0, bytes), expected, "{len} bytes");
+            let (first, second) = bytes.split_at(len / 3);
+            assert_eq!(append(append(0, first), second), expected, "{len} bytes");
         }
     }
 
