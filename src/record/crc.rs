@@ -40,12 +40,22 @@ impl BatchCrc {
 
 /// `crc32c::crc32c_append`, at twice the speed where the CPU has wide carry-less multiplication.
 fn append(before: u32, bytes: &[u8]) -> u32 {
-    if bytes.len() < WIDE_BYTES_MIN {
+    if bytes.len() < WIDE_BYTES_MIN || !is_wide() {
         return crc32c::crc32c_append(before, bytes);
     }
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!before));
     digest.update(bytes);
     digest.finalize() as u32
+}
+
+/// True if the CPU is of the kind `crc_fast` was seen to be faster on; on others it was not tried, and without carry-less
+/// multiplication it computes from tables.
+fn is_wide() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::is_x86_feature_detected!("vpclmulqdq")
+        && std::is_x86_feature_detected!("avx512vl");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }
 
 /// Below it the narrow instructions are as fast.

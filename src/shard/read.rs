@@ -79,14 +79,14 @@ impl Piece {
                     return Rest::Copy(&pinned.bytes()[done..]);
                 }
                 let slice = pinned.part(done, left).for_send();
-                match slice.up_to_page() {
+                match up_to_page(slice) {
                     Some(first) => Rest::Copy(&pinned.bytes()[done..done + first.len]),
                     None => Rest::Reference(slice),
                 }
             }
             Piece::There { slice, .. } => {
                 let left = slice.part(done, slice.len - done);
-                Rest::Reference(left.up_to_page().unwrap_or(left))
+                Rest::Reference(up_to_page(left).unwrap_or(left))
             }
             Piece::Copied(bytes) => Rest::Copy(&bytes[done..]),
         }
@@ -98,6 +98,12 @@ impl Piece {
             pinned.note_copied(count);
         }
     }
+}
+
+/// What goes before a `sendfile` that begins at a page, if that is worth it.
+fn up_to_page(slice: SliceRef) -> Option<SliceRef> {
+    let first = slice.up_to_page()?;
+    (slice.len - first.len >= SENDFILE_BYTES_MIN).then_some(first)
 }
 
 impl Shard {
@@ -330,6 +336,13 @@ mod tests {
         assert_eq!(sends_of(often), [("copy", 3096), ("sendfile", 196_904)]);
         let from_page = held.part(8192, 200_000);
         assert_eq!(sends_of(from_page), [("sendfile", 200_000)]);
+        let just_enough = held.part(1000, 3096 + (64 << 10));
+        assert_eq!(
+            sends_of(just_enough),
+            [("copy", 3096), ("sendfile", 65_536)]
+        );
+        let too_little = held.part(1000, 3095 + (64 << 10));
+        assert_eq!(sends_of(too_little), [("sendfile", 68_631)]);
         let small = held.part(1000, 60_000);
         assert_eq!(sends_of(small), [("copy", 60_000)]);
     }
