@@ -130,7 +130,7 @@ fn run_coldread(
             "so little old data may lie in the broker's memory, which is read instead of the disk (of ringlog 1 GiB a core unless --memory says otherwise): use a larger --old".to_owned(),
         );
     }
-    let old_bounds = setup.fill(target, setup.records_of(old))?;
+    let old_bounds = setup.fill(target, setup.records_of(old), extras.show)?;
     setup.settle_rate(extras.show)?;
     let calm = Phase {
         reading: Reading::Follow(setup.ends(target)?),

@@ -117,8 +117,16 @@ pub fn run(
                 name: result.mode.clone(),
                 result: result.clone(),
             };
-            output.save(&result, vec![named], &result.recorders)?;
-            show(&table::of(&result))?;
+            let saved = match result.is_empty() && output.is_there() {
+                // An earlier result is worth more.
+                true => {
+                    eprintln!("nothing was measured: files that were there are left as they were");
+                    Ok(())
+                }
+                false => output.save(&result, vec![named], &result.recorders),
+            };
+            // What can't be kept is shown, and what can't be shown was kept.
+            show(&table::of(&result)).and(saved)?;
             return Ok(Ending::of(&result.troubles()));
         }
         Plan::Fanout(most) => {
@@ -137,8 +145,8 @@ pub fn run(
         Plan::Backlog(build) => beside::backlog(&target, load, *build, extras)?,
         Plan::ColdRead(old) => beside::coldread(&target, load, *old, extras)?,
     };
-    output.save(&series, series.ends(), &[])?;
-    show(&series.table())?;
+    let saved = output.save(&series, series.ends(), &[]);
+    show(&series.table()).and(saved)?;
     Ok(Ending::of(&series.troubles()))
 }
 
@@ -154,8 +162,8 @@ pub fn compare(
     prepare_process()?;
     output.check()?;
     let comparison = compare::run(mode, both, load, rounds, extras)?;
-    output.save(&comparison, comparison.middle(), &[])?;
-    show(&comparison.table())?;
+    let saved = output.save(&comparison, comparison.middle(), &[]);
+    show(&comparison.table()).and(saved)?;
     Ok(Ending::of(&comparison.runs.troubles()))
 }
 
@@ -164,6 +172,11 @@ pub fn report(paths: &[PathBuf], out: &Path) -> Result<(), String> {
     let mut runs = Vec::new();
     for path in paths {
         let shown = path.display();
+        if is_same(path, out) {
+            return Err(format!(
+                "--out {shown} would overwrite what is reported; give another file"
+            ));
+        }
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("{shown}: {error}; give files that --json has written"))?;
         let kept: Kept = serde_json::from_str(&text).map_err(|_| {
@@ -256,6 +269,14 @@ impl Output {
                 folder.display()
             ));
         }
+        if let (Some(json), Some(html)) = (&self.json, &self.html)
+            && is_same(json, html)
+        {
+            return Err(format!(
+                "--json and --html are both {}; give each a file",
+                json.display()
+            ));
+        }
         let files = [("--json", &self.json), ("--html", &self.html)];
         for (flag, path) in files {
             let Some(path) = path else { continue };
@@ -269,6 +290,14 @@ impl Output {
             }
         }
         Ok(())
+    }
+
+    /// True if something would be overwritten.
+    fn is_there(&self) -> bool {
+        [&self.json, &self.html]
+            .into_iter()
+            .flatten()
+            .any(|path| std::fs::metadata(path).is_ok_and(|file| file.len() > 0))
     }
 
     /// Everything as JSON; one or two of the runs as a page; the histograms of a single run.
@@ -291,6 +320,14 @@ impl Output {
             None => Ok(()),
         }
     }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| {
+        let there = std::fs::canonicalize(path);
+        there.or_else(|_| std::path::absolute(path)).ok()
+    };
+    real(one).is_some_and(|one| real(other) == Some(one))
 }
 
 /// On stdout, which may be a full disk or a pipe that nobody reads any more.

@@ -75,7 +75,7 @@ fn measure(
                 _ => Reading::Nothing,
             };
         }
-        Mode::Consume => setup.phase.reading = Reading::Loop(setup.filled(target)?),
+        Mode::Consume => setup.phase.reading = Reading::Loop(setup.filled(target, extras.show)?),
     }
     let limit = match extras.limit {
         true => Some(limit::measure(target, &setup.phase)?),

@@ -81,8 +81,32 @@ impl Watched {
             .into_iter()
             .filter(|(used, _)| *used >= most * WORKING);
         let lists: BTreeSet<String> = working.map(|(_, list)| list).collect();
-        (!lists.is_empty()).then(|| lists.into_iter().collect::<Vec<_>>().join(","))
+        (!lists.is_empty()).then(|| widest(&lists).join(","))
     }
+}
+
+/// Without those that lie within another.
+fn widest(lists: &BTreeSet<String>) -> Vec<&str> {
+    let within = |inner: &str, outer: &str| {
+        ranges(inner).all(|part| ranges(outer).any(|of| of.0 <= part.0 && part.1 <= of.1))
+    };
+    let widest = lists.iter().filter(|list| {
+        let mut others = lists.iter().filter(|other| other != list);
+        !others.any(|other| within(list, other))
+    });
+    widest.map(String::as_str).collect()
+}
+
+/// Whether a list as the kernel writes it (`0-3,5`) has a core.
+pub fn is_in(list: &str, core: usize) -> bool {
+    ranges(list).any(|(first, last)| (first..=last).contains(&core))
+}
+
+fn ranges(list: &str) -> impl Iterator<Item = (usize, usize)> {
+    list.split(',').filter_map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        first.parse().ok().zip(last.parse().ok())
+    })
 }
 
 /// The thread that asks.
@@ -150,6 +174,18 @@ mod tests {
         assert_eq!(Watched::listening_at(address), None);
         let elsewhere = "192.0.2.1:9092".parse().unwrap();
         assert_eq!(Watched::listening_at(elsewhere), None);
+    }
+
+    #[test]
+    fn a_list_of_cores_within_another_says_nothing_more() {
+        let found = |lists: &[&str]| {
+            let lists = lists.iter().map(|list| (*list).to_owned()).collect();
+            widest(&lists).join(",")
+        };
+        assert_eq!(found(&["0-1", "1"]), "0-1");
+        assert_eq!(found(&["0", "0-1", "1"]), "0-1");
+        assert_eq!(found(&["0", "1"]), "0,1");
+        assert_eq!(found(&["0,2-3", "2", "0-1"]), "0,2-3,0-1");
     }
 
     #[test]

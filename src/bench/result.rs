@@ -152,6 +152,11 @@ pub struct BrokerCpu {
 }
 
 impl Flow {
+    /// True if nothing was sent, read or refused.
+    fn is_empty(&self) -> bool {
+        self.records == 0 && self.errors.is_empty()
+    }
+
     /// `at_least`: the seconds in which these batches were due.
     pub fn of(recorder: &Recorder, meaning: &str, from_send: bool, at_least: f64) -> Flow {
         let seconds = recorder.elapsed_seconds().max(at_least);
@@ -309,6 +314,12 @@ impl RunResult {
         }
     }
 
+    /// True if nothing was measured, neither sent nor read nor refused.
+    pub fn is_empty(&self) -> bool {
+        let mut flows = [&self.produce, &self.consume].into_iter().flatten();
+        flows.all(Flow::is_empty)
+    }
+
     /// Everything that makes the exit code say "not as asked".
     pub fn troubles(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -323,8 +334,7 @@ impl RunResult {
                 c.damaged, c.gaps, c.duplicates, c.reordered, c.different, c.lost
             ));
         }
-        let empty = |flow: &Flow| flow.records == 0 && flow.errors.is_empty();
-        if self.partial.is_none() && self.produce.as_ref().is_some_and(empty) {
+        if self.partial.is_none() && self.produce.as_ref().is_some_and(Flow::is_empty) {
             found.push(
                 "nothing was measured: no batch came to its end within the window; use a longer --duration, a higher --rate or a smaller --batch"
                     .to_owned(),

@@ -86,14 +86,16 @@ impl Schedule {
         }
     }
 
-    /// Batches that are due at `now` and were not taken.
+    /// Batches that were due in the window until `now` and were not taken.
     pub fn behind(&self, now: u64) -> u64 {
         let Pace::Every(interval) = self.pace else {
             return 0;
         };
         let now = now.min(self.end) as f64;
-        let due = ((now - self.begin) / interval).ceil().max(0.0) as u64;
-        due.saturating_sub(self.taken)
+        let due_before = |time: f64| ((time - self.begin) / interval).ceil().max(0.0) as u64;
+        let of_warmup = due_before(self.window as f64);
+        due_before(now)
+            .saturating_sub(self.taken.max(of_warmup))
             .min(self.quota.saturating_sub(self.measured))
     }
 }
@@ -123,7 +125,7 @@ mod tests {
         let mut schedule = Schedule::new(Pace::Every(50.0), 0.0, TIMES);
         assert_eq!(schedule.next(0), Next::At(1_000));
         assert_eq!(schedule.take(999), None);
-        assert_eq!(schedule.behind(1_199), 4);
+        assert_eq!(schedule.behind(1_199), 2, "two were due in the warm-up");
         assert!(schedule.take(1_099).is_some_and(|due| !due.measured));
         let taken: Vec<Due> = std::iter::from_fn(|| schedule.take(1_299)).collect();
         let intended: Vec<u64> = taken.iter().map(|due| due.intended).collect();
@@ -139,7 +141,11 @@ mod tests {
         let mut schedule = Schedule::new(Pace::Every(50.0), 0.5, TIMES);
         assert!(schedule.take(1_030).is_some());
         assert_eq!(schedule.next(1_300), Next::Over);
-        assert_eq!(schedule.behind(1_300), 5);
+        assert_eq!(
+            schedule.behind(1_300),
+            4,
+            "one of five was due in the warm-up"
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::result::RunResult;
 use super::runner::{self, Show, View};
 use super::search::{self, Patience};
 use super::target::{Prepared, Target};
+use super::text;
 
 /// A run that may begin.
 pub struct Setup {
@@ -80,7 +81,18 @@ impl Setup {
     }
 
     /// Writes about `records` records as fast as it goes; gives the bounds of what is there then.
-    pub fn fill(&self, target: &Target, records: u64) -> Result<Vec<(i64, i64)>, String> {
+    pub fn fill(
+        &self,
+        target: &Target,
+        records: u64,
+        show: Show,
+    ) -> Result<Vec<(i64, i64)>, String> {
+        if show == Show::Progress {
+            eprintln!(
+                "filling the topic with {} records first",
+                text::count(records as f64)
+            );
+        }
         let filling = Phase {
             rate: Some(Rate::Flood),
             reading: Reading::Nothing,
@@ -89,7 +101,14 @@ impl Setup {
             records: Some(records.max(1)),
             ..self.phase.clone()
         };
-        let filled = runner::run(&filling, View::BLIND)?.outcome;
+        let filled = runner::run(
+            &filling,
+            View {
+                show,
+                ..View::BLIND
+            },
+        )?
+        .outcome;
         match filled.failure {
             Some(why) => Err(format!("the topic could not be filled: {why}")),
             None => target.bounds(&self.prepared.topic),
@@ -97,7 +116,7 @@ impl Setup {
     }
 
     /// Bounds of what is to be read; filled first if the topic is the run's own.
-    pub fn filled(&self, target: &Target) -> Result<Vec<(i64, i64)>, String> {
+    pub fn filled(&self, target: &Target, show: Show) -> Result<Vec<(i64, i64)>, String> {
         let (prepared, load) = (&self.prepared, &self.load);
         if prepared.bounds.iter().any(|(first, end)| first != end) {
             return Ok(prepared.bounds.clone());
@@ -109,7 +128,7 @@ impl Setup {
             ));
         }
         let usual = self.records_of(FILL_BYTES);
-        self.fill(target, load.records.unwrap_or(usual).min(usual))
+        self.fill(target, load.records.unwrap_or(usual).min(usual), show)
     }
 
     /// How many records have so many bytes.

@@ -11,7 +11,7 @@ use std::process::Command;
 use super::environment::{Broker, Disk, Environment, UNKNOWN, list};
 use super::load::Load;
 use super::own_broker::{OwnBroker, OwnOptions};
-use super::process::Watched;
+use super::process::{self, Watched};
 use crate::client::connection::resolve;
 use crate::client::metadata::{self, End, Topic};
 use crate::client::{ClientError, Connection};
@@ -116,7 +116,7 @@ impl Target {
         let shared: Vec<usize> = match (&self.own, self.watched.and_then(Watched::cores)) {
             (None, Some(cores)) => {
                 let loads = self.load_cores.iter().copied();
-                loads.filter(|core| is_in(&cores, *core)).collect()
+                loads.filter(|core| process::is_in(&cores, *core)).collect()
             }
             _ => Vec::new(),
         };
@@ -281,15 +281,6 @@ impl Target {
         };
         environment
     }
-}
-
-/// Whether a list as the kernel writes it (`0-3,5`) has a core.
-fn is_in(list: &str, core: usize) -> bool {
-    list.split(',').any(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let bounds = first.parse().ok().zip(last.parse().ok());
-        bounds.is_some_and(|(first, last): (usize, usize)| (first..=last).contains(&core))
-    })
 }
 
 /// Asks a broker something, from a reactor on this core.
@@ -477,7 +468,7 @@ mod tests {
             ("5", 5, true),
             ("", 0, false),
         ] {
-            assert_eq!(is_in(list, core), there, "{core} in {list}");
+            assert_eq!(process::is_in(list, core), there, "{core} in {list}");
         }
     }
 

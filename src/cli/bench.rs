@@ -21,7 +21,7 @@ const TROUBLED_EXIT: u8 = 3;
 pub(super) enum BenchCommand {
     /// Send records on a schedule; latency from the intended time and from the real send.
     Produce(RunFlags),
-    /// Read a topic again and again (made and filled first, unless --topic names one).
+    /// Read a topic again and again (made and filled with 1 GiB, or with --records if that is less, unless --topic names one).
     Consume(RunFlags),
     /// Send and read at the same time, with one clock: latency from the intended send to the read.
     E2e(RunFlags),
