@@ -147,6 +147,18 @@ pub fn result(
             "records of another's making: bytes are those of their batches, with headers and as they are compressed".to_owned(),
         );
     }
+    let there = prepared.topic.partitions();
+    if !prepared.made
+        && load.partitions != Load::default().partitions
+        && load.partitions as usize != there
+    {
+        result.notes.push(format!(
+            "topic {} was there and has {}; --partitions {} is for a topic that is made",
+            prepared.topic.name,
+            text::things(there, "partition"),
+            load.partitions
+        ));
+    }
     if let Reading::Loop(bounds) = &setup.phase.reading {
         let there: i64 = bounds.iter().map(|(first, end)| end - first).sum();
         result.notes.push(format!(

@@ -31,7 +31,7 @@ pub(super) enum BenchCommand {
     Backlog(BacklogFlags),
     /// Read old data at full speed beside a paced tail: what happens to the tail.
     Coldread(ColdReadFlags),
-    /// Single records of 100 bytes from 1, 10, 100 ... connections, up to --connections [default: 10000], to 16 partitions, one in flight each.
+    /// Single records of 100 bytes from 1, 10, 100 ... connections, up to --connections [default: 10000], to as many partitions, at most 16, one in flight each.
     Connections(RunFlags),
     /// Send to topics of 1, 10, 100 ... partitions, up to --partitions [default: 10000].
     Partitions(RunFlags),
