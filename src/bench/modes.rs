@@ -64,6 +64,7 @@ fn measure(
     setup: &mut Setup,
     extras: Extras,
 ) -> Result<RunResult, String> {
+    let searched = mode != Mode::Consume && setup.load.rate == Rate::Max;
     match mode {
         Mode::Produce | Mode::EndToEnd => {
             setup.settle_rate(extras.show)?;
@@ -82,7 +83,15 @@ fn measure(
         false => None,
     };
     let measured = runner::run(&setup.phase, extras.view(target))?;
-    Ok(result(mode, target, setup, measured, limit, extras))
+    let mut result = result(mode, target, setup, measured, limit, extras);
+    if searched {
+        let found = format!(
+            "the rate, {}, is the highest that kept up (--rate max)",
+            setup.load.rate
+        );
+        result.notes.push(found);
+    }
+    Ok(result)
 }
 
 impl Extras {

@@ -70,6 +70,6 @@ pub(super) struct ServeFlags {
 }
 
 const SERVE_AFTER: &str = "\
-Nothing has to be given. ^C or SIGTERM stops it cleanly, within 2 seconds.
+Nothing has to be given. ^C, SIGTERM or SIGHUP stops it cleanly, within 2 seconds.
 A node is what Kafka's clients call a broker: by default each core is one, on the ports from --listen on.
 RINGLOG_LOG=debug in the environment makes it say more.";

@@ -17,7 +17,8 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static WAITERS: Mutex<Vec<BellHandle>> = Mutex::new(Vec::new());
 
-/// From now on SIGTERM and SIGINT wake [`asked_to_end`], and SIGPIPE and SIGXFSZ are ignored. Again: nothing.
+/// From now on SIGTERM and SIGINT wake [`asked_to_end`], SIGHUP as well unless it is ignored (`nohup`), and SIGPIPE and SIGXFSZ are
+/// ignored. Again: nothing.
 pub fn install() -> io::Result<()> {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     if INSTALLED.set(()).is_err() {
@@ -34,10 +35,13 @@ pub fn install() -> io::Result<()> {
     for signal in [libc::SIGTERM, libc::SIGINT] {
         set(signal, handler as libc::sighandler_t)?;
     }
+    if !is_ignored(libc::SIGHUP)? {
+        set(libc::SIGHUP, handler as libc::sighandler_t)?;
+    }
     Ok(())
 }
 
-/// Waits for SIGTERM or SIGINT, or [`ask_to_end`]; gives the signal, 0 for none. At once if it came before.
+/// Waits for SIGTERM, SIGINT or SIGHUP, or [`ask_to_end`]; gives the signal, 0 for none. At once if it came before.
 pub async fn asked_to_end() -> i32 {
     let bell = Bell::new();
     waiters().push(bell.handle());
@@ -52,6 +56,7 @@ pub fn name(signal: i32) -> &'static str {
     match signal {
         libc::SIGTERM => "SIGTERM",
         libc::SIGINT => "SIGINT",
+        libc::SIGHUP => "SIGHUP",
         _ => "an error",
     }
 }
@@ -98,6 +103,14 @@ fn set(signal: libc::c_int, handler: libc::sighandler_t) -> io::Result<()> {
     sys::check(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) }).map(drop)
 }
 
+fn is_ignored(signal: libc::c_int) -> io::Result<bool> {
+    // SAFETY: an all-zero sigaction is a value of the type.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes the structure. Run by `signal::tests`.
+    sys::check(unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) })?;
+    Ok(action.sa_sigaction == libc::SIG_IGN)
+}
+
 #[cfg(test)]
 mod tests {
     use std::process::Command;
@@ -121,6 +134,7 @@ mod tests {
     #[test]
     #[ignore = "run by signal_wakes_all_shards_and_big_files_are_errors"]
     fn inner_signals() {
+        set(libc::SIGHUP, libc::SIG_DFL).expect("as in a terminal");
         install().expect("installs");
         install().expect("again is nothing");
         let shards: Vec<_> = (0..2)
@@ -137,12 +151,13 @@ mod tests {
             let written = std::fs::write(dir.path().join("large"), [0; 100]);
             let error = written.expect_err("over the limit");
             assert_eq!(error.raw_os_error(), Some(libc::EFBIG));
-            assert_eq!(libc::kill(libc::getpid(), libc::SIGTERM), 0);
+            assert_eq!(libc::kill(libc::getpid(), libc::SIGHUP), 0);
         }
         for shard in shards {
-            assert_eq!(shard.join().expect("runs"), libc::SIGTERM);
+            assert_eq!(shard.join().expect("runs"), libc::SIGHUP);
         }
         let late = run_shard(None, "late", asked_to_end).expect("starts");
-        assert_eq!(late.join().expect("runs"), libc::SIGTERM);
+        assert_eq!(late.join().expect("runs"), libc::SIGHUP);
+        assert!(is_ignored(libc::SIGPIPE).expect("is told"));
     }
 }
