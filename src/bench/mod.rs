@@ -117,16 +117,8 @@ pub fn run(
                 name: result.mode.clone(),
                 result: result.clone(),
             };
-            let saved = match result.is_empty() && output.is_there() {
-                // An earlier result is worth more.
-                true => {
-                    eprintln!("nothing was measured: files that were there are left as they were");
-                    Ok(())
-                }
-                false => output.save(&result, vec![named], &result.recorders),
-            };
-            // What can't be kept is shown, and what can't be shown was kept.
-            show(&table::of(&result)).and(saved)?;
+            let (table, empty) = (table::of(&result), result.is_empty());
+            output.give(&table, empty, &result, vec![named], &result.recorders)?;
             return Ok(Ending::of(&result.troubles()));
         }
         Plan::Fanout(most) => {
@@ -145,8 +137,8 @@ pub fn run(
         Plan::Backlog(build) => beside::backlog(&target, load, *build, extras)?,
         Plan::ColdRead(old) => beside::coldread(&target, load, *old, extras)?,
     };
-    let saved = output.save(&series, series.ends(), &[]);
-    show(&series.table()).and(saved)?;
+    let (table, empty) = (series.table(), series.is_empty());
+    output.give(&table, empty, &series, series.ends(), &[])?;
     Ok(Ending::of(&series.troubles()))
 }
 
@@ -162,8 +154,8 @@ pub fn compare(
     prepare_process()?;
     output.check()?;
     let comparison = compare::run(mode, both, load, rounds, extras)?;
-    let saved = output.save(&comparison, comparison.middle(), &[]);
-    show(&comparison.table()).and(saved)?;
+    let (table, empty) = (comparison.table(), comparison.runs.is_empty());
+    output.give(&table, empty, &comparison, comparison.middle(), &[])?;
     Ok(Ending::of(&comparison.runs.troubles()))
 }
 
@@ -298,6 +290,26 @@ impl Output {
             .into_iter()
             .flatten()
             .any(|path| std::fs::metadata(path).is_ok_and(|file| file.len() > 0))
+    }
+
+    /// Prints the table and writes the files; of an `empty` result none that would take the place of an earlier one.
+    fn give(
+        &self,
+        table: &str,
+        empty: bool,
+        all: &impl Serialize,
+        shown: Vec<report::Named>,
+        recorders: &[(&'static str, recorder::Recorder)],
+    ) -> Result<(), String> {
+        let saved = match empty && self.is_there() {
+            true => {
+                eprintln!("nothing was measured: files that were there are left as they were");
+                Ok(())
+            }
+            false => self.save(all, shown, recorders),
+        };
+        // What can't be kept is shown, and what can't be shown was kept.
+        show(table).and(saved)
     }
 
     /// Everything as JSON; one or two of the runs as a page; the histograms of a single run.

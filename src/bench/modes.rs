@@ -64,7 +64,6 @@ fn measure(
     setup: &mut Setup,
     extras: Extras,
 ) -> Result<RunResult, String> {
-    let searched = mode != Mode::Consume && setup.load.rate == Rate::Max;
     match mode {
         Mode::Produce | Mode::EndToEnd => {
             setup.settle_rate(extras.show)?;
@@ -83,15 +82,7 @@ fn measure(
         false => None,
     };
     let measured = runner::run(&setup.phase, extras.view(target))?;
-    let mut result = result(mode, target, setup, measured, limit, extras);
-    if searched {
-        let found = format!(
-            "the rate, {}, is the highest that kept up (--rate max)",
-            setup.load.rate
-        );
-        result.notes.push(found);
-    }
-    Ok(result)
+    Ok(result(mode, target, setup, measured, limit, extras))
 }
 
 impl Extras {
@@ -155,6 +146,12 @@ pub fn result(
         result.notes.push(
             "records of another's making: bytes are those of their batches, with headers and as they are compressed".to_owned(),
         );
+    }
+    if setup.rate_was_searched {
+        result.notes.push(format!(
+            "the rate, {}, is the highest that kept up (--rate max)",
+            load.rate
+        ));
     }
     let there = prepared.topic.partitions();
     if !prepared.made

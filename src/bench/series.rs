@@ -92,6 +92,11 @@ impl SeriesResult {
         self.partial = Some(format!("at {name}: {why}{not_run}"));
     }
 
+    /// True if no step has measured anything.
+    pub fn is_empty(&self) -> bool {
+        self.steps.iter().all(|step| step.result.is_empty())
+    }
+
     /// The first and the last step, for the page.
     pub fn ends(&self) -> Vec<report::Named> {
         let ends = match &self.steps[..] {

@@ -23,6 +23,8 @@ pub struct Setup {
     pub phase: Phase,
     /// As asked; with the rate that was found, once it was searched.
     pub load: Load,
+    /// True once `--rate max` has found its rate.
+    pub rate_was_searched: bool,
 }
 
 /// What `consume` fills a topic with, unless told otherwise.
@@ -40,6 +42,7 @@ impl Setup {
                 prepared,
                 phase,
                 load: load.clone(),
+                rate_was_searched: false,
             }),
             Err(why) => {
                 target.clean_up(&prepared, load.keep_topic);
@@ -69,6 +72,7 @@ impl Setup {
     pub fn settle_rate(&mut self, show: Show) -> Result<(), String> {
         if self.load.rate == Rate::Max {
             self.load.rate = Rate::Fixed(search::highest_rate(&self.phase, Patience::USUAL, show)?);
+            self.rate_was_searched = true;
         }
         self.phase.rate = Some(self.load.rate);
         Ok(())
@@ -101,14 +105,11 @@ impl Setup {
             records: Some(records.max(1)),
             ..self.phase.clone()
         };
-        let filled = runner::run(
-            &filling,
-            View {
-                show,
-                ..View::BLIND
-            },
-        )?
-        .outcome;
+        let view = View {
+            show,
+            ..View::BLIND
+        };
+        let filled = runner::run(&filling, view)?.outcome;
         match filled.failure {
             Some(why) => Err(format!("the topic could not be filled: {why}")),
             None => target.bounds(&self.prepared.topic),

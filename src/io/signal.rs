@@ -121,9 +121,19 @@ mod tests {
     /// In a process of its own: signals are for all of it.
     #[test]
     fn signal_wakes_all_shards_and_big_files_are_errors() {
-        const INNER: &str = "io::signal::tests::inner_signals";
+        run_inner("inner_signals");
+    }
+
+    #[test]
+    fn a_hangup_ends_unless_it_is_ignored() {
+        run_inner("inner_hangup");
+        run_inner("inner_hangup_ignored");
+    }
+
+    fn run_inner(name: &str) {
+        let inner = format!("io::signal::tests::{name}");
         let output = Command::new(std::env::current_exe().expect("a test has a file"))
-            .args(["--exact", INNER, "--ignored", "--nocapture"])
+            .args(["--exact", &inner, "--ignored", "--nocapture"])
             .output()
             .expect("runs itself");
         let text = String::from_utf8_lossy(&output.stdout);
@@ -134,7 +144,6 @@ mod tests {
     #[test]
     #[ignore = "run by signal_wakes_all_shards_and_big_files_are_errors"]
     fn inner_signals() {
-        set(libc::SIGHUP, libc::SIG_DFL).expect("as in a terminal");
         install().expect("installs");
         install().expect("again is nothing");
         let shards: Vec<_> = (0..2)
@@ -151,13 +160,37 @@ mod tests {
             let written = std::fs::write(dir.path().join("large"), [0; 100]);
             let error = written.expect_err("over the limit");
             assert_eq!(error.raw_os_error(), Some(libc::EFBIG));
-            assert_eq!(libc::kill(libc::getpid(), libc::SIGHUP), 0);
+            assert_eq!(libc::kill(libc::getpid(), libc::SIGTERM), 0);
         }
         for shard in shards {
-            assert_eq!(shard.join().expect("runs"), libc::SIGHUP);
+            assert_eq!(shard.join().expect("runs"), libc::SIGTERM);
         }
         let late = run_shard(None, "late", asked_to_end).expect("starts");
-        assert_eq!(late.join().expect("runs"), libc::SIGHUP);
-        assert!(is_ignored(libc::SIGPIPE).expect("is told"));
+        assert_eq!(late.join().expect("runs"), libc::SIGTERM);
+    }
+
+    #[test]
+    #[ignore = "run by a_hangup_ends_unless_it_is_ignored"]
+    fn inner_hangup() {
+        set(libc::SIGHUP, libc::SIG_DFL).expect("as in a terminal");
+        assert_eq!(last_to_end_it(&[libc::SIGHUP]), libc::SIGHUP);
+    }
+
+    #[test]
+    #[ignore = "run by a_hangup_ends_unless_it_is_ignored"]
+    fn inner_hangup_ignored() {
+        set(libc::SIGHUP, libc::SIG_IGN).expect("as nohup does");
+        assert_eq!(last_to_end_it(&[libc::SIGINT, libc::SIGHUP]), libc::SIGINT);
+    }
+
+    /// Sends them one after the other; the last that was not ignored.
+    fn last_to_end_it(signals: &[libc::c_int]) -> libc::c_int {
+        install().expect("installs");
+        for signal in signals {
+            // SAFETY: a signal to ourselves that is ignored or has a handler.
+            assert_eq!(unsafe { libc::kill(libc::getpid(), *signal) }, 0);
+        }
+        let shard = run_shard(None, "signal", asked_to_end).expect("starts");
+        shard.join().expect("runs")
     }
 }
